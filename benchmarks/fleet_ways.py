@@ -16,7 +16,7 @@ from prunecast.fleet import ChainJob, FleetOptions
 from prunecast.fleet.device import Coroutine, Loop, host_threads
 from prunecast.fleet.level import LevelResult, LevelTraining
 from prunecast.fleet.members import Member, kind_of
-from prunecast.fleet.queue import deal, places
+from prunecast.fleet.queue import deal, slots_by_width
 from prunecast.fleet.runner import Runner
 from prunecast.fleet.runner_pool import RunnerPool
 from prunecast.pruning import StopRules, open_chain, open_level
@@ -125,7 +125,7 @@ def fleet(setting: Setting, name: str) -> Way:
 
     def level(runner: Runner, own: list[Member]) -> Coroutine[None]:
         training = LevelTraining(
-            runner=runner, members=own, places=places(shape, own), host=host, stopping=lambda: False
+            runner=runner, members=own, slots=slots_by_width(shape, own), host=host, stopping=lambda: False
         )
         end = yield from training.run()
         well = isinstance(end, LevelResult) and not any(trained.diverged for trained in end.trained)

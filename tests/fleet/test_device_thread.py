@@ -14,11 +14,11 @@ from prunecast.fleet import device, fleet_events
 from prunecast.fleet.device import (
     GUARD,
     Loop,
-    Mark,
+    StreamEvent,
     WrongThreadError,
     host_threads,
-    reports_of,
     result_of,
+    run_in_device_thread,
     run_to_the_end,
 )
 
@@ -95,7 +95,7 @@ def test_a_loop_advances_others_while_one_waits():
     def working():
         for number in range(3):
             order.append(number)
-            yield Mark()
+            yield StreamEvent()
         ready.set()
 
     with host_threads(1, 1) as pool:
@@ -110,12 +110,12 @@ def test_what_a_coroutine_raises_ends_it_alone():
     loop, done = Loop(), []
 
     def failing():
-        yield Mark()
+        yield StreamEvent()
         raise ValueError("no")
 
     def working():
-        yield Mark()
-        yield Mark()
+        yield StreamEvent()
+        yield StreamEvent()
         done.append(True)
 
     loop.start(failing())
@@ -130,7 +130,7 @@ def test_what_a_coroutine_raises_ends_it_alone():
 
 def test_one_coroutine_can_be_run_by_itself():
     def counting():
-        yield Mark()
+        yield StreamEvent()
         return 3
 
     assert run_to_the_end(counting()) == 3
@@ -174,7 +174,7 @@ def test_a_signal_stops_the_caller_even_after_one_that_was_handled_slowly(monkey
         in_time.append(stopped.wait(60))
 
     with pytest.raises(Interrupted):
-        list(reports_of(CPU, serve, lambda reason: stopped.set()))
+        list(run_in_device_thread(CPU, serve, lambda reason: stopped.set()))
     assert in_time == [True]
 
 
@@ -199,6 +199,6 @@ def test_what_a_failure_keeps_is_freed_by_the_device_thread(chained):
             raise
 
     with pytest.raises(StoreError if chained else ValueError) as raised:
-        list(reports_of(CPU, serve, lambda reason: None))
+        list(run_in_device_thread(CPU, serve, lambda reason: None))
     assert raised.value.__traceback__ is not None
     assert freed == ["device"]

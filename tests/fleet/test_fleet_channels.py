@@ -15,7 +15,7 @@ from test_fleet_equals_plain import MODERN, assert_same_store, interrupted_when
 from prunecast import data
 from prunecast.fleet import level, runner_pool
 from prunecast.fleet.chains import open_member
-from prunecast.fleet.slots import InSlot, Slot, places_in, sliced_shape, slot_of, work
+from prunecast.fleet.slots import Slot, SlotAdapter, assign_slots, multiply_adds_in, sliced_shape, slot_of
 from prunecast.pruning import open_chain, read_tensors, run_chain
 from prunecast.spec import Method
 from prunecast.training import State
@@ -61,7 +61,10 @@ def test_later_levels_train_in_narrower_slots(tmp_path, built, changes):
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
     sliced = [shape for shape in built if is_sliced(shape)]
     assert 2 <= len(sliced) < 5 * len(built)
-    assert work(min(sliced, key=work)) < work(max(sliced, key=work)) / 2
+    assert (
+        multiply_adds_in(min(sliced, key=multiply_adds_in))
+        < multiply_adds_in(max(sliced, key=multiply_adds_in)) / 2
+    )
     assert any(len(shape) > 1 for shape in sliced)
 
 
@@ -153,7 +156,7 @@ def test_a_shape_is_used_again_until_its_work_is_twice_that_of_its_members(membe
     first = sliced_shape(wide[2:3], [], 1.0)
     assert first == (slot_of(wide[2]),)
     assert sliced_shape(wide[3:4], [first], 1e9) is None
-    ratio = work(first) / work([slot_of(wide[3])])
+    ratio = multiply_adds_in(first) / multiply_adds_in([slot_of(wide[3])])
     assert sliced_shape(wide[3:4], [first], ratio * 1.001) == first
     assert sliced_shape(wide[3:4], [first], ratio * 0.999) == (slot_of(wide[3]),)
     assert sliced_shape(wide[1:2], [first], 1.0) == (slot_of(wide[1]),)  # no room
@@ -162,7 +165,7 @@ def test_a_shape_is_used_again_until_its_work_is_twice_that_of_its_members(membe
 def test_everybody_gets_a_slot_of_its_own(members):
     chosen = [members[number] for number in (4, 2, 8, 3, 7)]
     shape = sliced_shape(chosen, [], 1.0)
-    found = places_in(shape, chosen)
+    found = assign_slots(shape, chosen)
     assert len(set(found)) == len(chosen)
     assert [shape[place] for place in found] == [slot_of(member) for member in chosen]
 
@@ -170,16 +173,16 @@ def test_everybody_gets_a_slot_of_its_own(members):
 def test_a_wider_slot_computes_what_the_level_computes(members):
     member = members[4]
     room = slot_of(members[2]).counts
-    lies = InSlot(slicing=member.slicing, room=room)
-    state = lies.into(State(network=dict(member.level.network), optimizer_state={}))
-    units, masks = member.slicing.units, lies.masks(member.level.masks)
+    adapter = SlotAdapter(slicing=member.slicing, room=room)
+    state = adapter.to_slot(State(network=dict(member.level.network), optimizer_state={}))
+    units, masks = member.slicing.units, adapter.masks(member.level.masks)
     small = units.sliced(member.chain.untrained, units.first(dict(zip(units.names, room, strict=True))))
     small.load_state_dict(state.network | {name: state.network[name] * mask for name, mask in masks.items()})
     whole = copy.deepcopy(member.chain.untrained)
     whole.load_state_dict(member.level.network | member.slicing.whole)
     images = torch.randn(5, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(small.eval()(images), whole.eval()(images), rtol=1e-12, atol=1e-12)
-    back = lies.out(state).network
+    back = adapter.from_slot(state).network
     for name, tensor in member.slicing.whole.items():
         torch.testing.assert_close(back[name], tensor, rtol=0, atol=0)
 

@@ -79,7 +79,7 @@ def test_a_pack_whose_kernels_fail_while_it_is_built_is_compiled_at_once(tmp_pat
     kind, pool = kind_of(one), runner_pool.RunnerPool([one.spec], COMPILING)
     pool.add(kind, one)
     assert pool.fuses(kind, (0.5,))
-    assert pool.take(kind, (0.5,), one).way == "compiled"
+    assert pool.take(kind, (0.5,), one).mode == "compiled"
     assert pool.compiles(kind, (0.5,))
     assert not pool.fuses(kind, (0.5,))
 

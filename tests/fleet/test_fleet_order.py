@@ -2,7 +2,7 @@
 
 import pytest
 
-from prunecast.fleet.queue import LONG, Rank, Training, UnderWay
+from prunecast.fleet.queue import LONG, InProgress, Rank, Training
 
 
 def ranked(group, work, steps=10 * LONG):
@@ -10,7 +10,7 @@ def ranked(group, work, steps=10 * LONG):
 
 
 def busy(*, training=(), closing=()):
-    return UnderWay(training=[Training(rank=one, share=0.1) for one in training], closing=list(closing))
+    return InProgress(training=[Training(rank=one, share=0.1) for one in training], closing=list(closing))
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 import pytest
 from fleet_digits import chain, jobs_of
 
-from prunecast.fleet.queue import Remaining, chain_group
+from prunecast.fleet.queue import RemainingWork, chain_group
 
 
 def remaining(sizes, *, width=1.0):
     specs = [chain(num_examples=size, width=width, replicate=k) for k, size in enumerate(sizes)]
-    return Remaining(enumerate(jobs_of(specs)))
+    return RemainingWork(enumerate(jobs_of(specs)))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_done_does_not_count():
 @pytest.mark.parametrize(("apart", "packs"), [(False, 2), (True, 3)], ids=["one pack", "a pack per width"])
 def test_widths_that_cannot_share_a_pack(apart, packs):
     specs = [chain(num_examples=1024, width=width) for width in (1.0, 0.5, 0.25)]
-    own = Remaining(enumerate(jobs_of(specs)))
+    own = RemainingWork(enumerate(jobs_of(specs)))
     if apart:
         own.keep_widths_apart(chain_group(specs[0]))
     assert own.packs_at_once(4.0, 6) == packs

@@ -13,7 +13,7 @@ from fleet_digits import chain
 from prunecast import data
 from prunecast.fleet import FleetOptions, runner_pool
 from prunecast.fleet.members import kind_of
-from prunecast.fleet.queue import BUDGET, deal, fitting, places, shape_of
+from prunecast.fleet.queue import BUDGET, deal, fitting, shape_of, slots_by_width
 from prunecast.fleet.runner_pool import PacksOfKind, RunnerPool, best_budget
 from prunecast.pruning import StopRules, open_chain
 
@@ -41,7 +41,7 @@ def test_the_first_pack_has_room_for_every_other(widths, budget, packs):
     shape = shape_of(dealt[0])
     for pack in dealt:
         assert fitting([shape], pack, math.inf) == shape
-        slots = places(shape, pack)
+        slots = slots_by_width(shape, pack)
         assert len(set(slots)) == len(pack)
         assert [shape[slot] for slot in slots] == [member.width for member in pack]
 
@@ -112,10 +112,10 @@ def test_compiled_runners_are_not_used_again_once_one_has_failed(tmp_path, monke
     pool = RunnerPool([one.spec], FleetOptions(compile=True))
     pool.add(kind, one)
     failed, training = (pool.take(kind, shape, one) for _ in range(2))
-    assert (failed.way, training.way) == ("compiled", "compiled")
+    assert (failed.mode, training.mode) == ("compiled", "compiled")
     assert pool.give_up(kind, shape, failed, RuntimeError("no kernel for this"))
     pool.give_back(kind, shape, training)
-    assert pool.take(kind, shape, one).way == "written"
+    assert pool.take(kind, shape, one).mode == "eager"
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from prunecast import data
 from prunecast.fleet import FleetOptions
 from prunecast.fleet.chains import open_member
 from prunecast.fleet.members import kind_of
-from prunecast.fleet.queue import PackQueue, Training, UnderWay, rank_of
+from prunecast.fleet.queue import InProgress, PackQueue, Training, rank_of
 from prunecast.fleet.runner_pool import RunnerPool
 from prunecast.pruning import open_chain
 
@@ -34,15 +34,15 @@ def members(tmp_path, dataset):
 
 
 @pytest.fixture
-def under_way():
-    return UnderWay()
+def in_progress():
+    return InProgress()
 
 
 @pytest.fixture
-def waiting(members, under_way):
+def waiting(members, in_progress):
     pool = RunnerPool([member.chain.spec for member in members], FleetOptions(budget=BUDGET))
     assert pool.add(kind_of(members[0].chain), members[0].chain)
-    return PackQueue(pool.budget, under_way)
+    return PackQueue(pool.budget, in_progress)
 
 
 def numbers(members):
@@ -84,12 +84,14 @@ def test_a_group_waits_for_chains_of_its_group_that_are_being_opened(waiting, me
         (None, 1, True),
     ],
 )
-def test_a_part_of_a_pack_waits_for_the_rest_of_its_group(waiting, under_way, members, doing, ready, starts):
+def test_a_part_of_a_pack_waits_for_the_rest_of_its_group(
+    waiting, in_progress, members, doing, ready, starts
+):
     rank = rank_of(members[:1])
     if doing == "closing":
-        under_way.closing.append(rank)
+        in_progress.closing.append(rank)
     if doing == "training":
-        under_way.training.append(Training(rank=rank, share=0.1))
+        in_progress.training.append(Training(rank=rank, share=0.1))
     for member in members[:ready]:
         waiting.put(member)
     assert (waiting.next_pack(6, []) is not None) is starts
@@ -108,19 +110,19 @@ def test_a_pack_that_could_not_start_is_the_next(waiting, members):
     assert numbers(waiting.next_pack(2, [])) == [4]
 
 
-def test_networks_that_cannot_be_packed_train_one_by_one_and_wait_for_nobody(members, under_way):
-    waiting = PackQueue(lambda *_: None, under_way)
+def test_networks_that_cannot_be_packed_train_one_by_one_and_wait_for_nobody(members, in_progress):
+    waiting = PackQueue(lambda *_: None, in_progress)
     for member in members[:2]:
         waiting.put(member)
     coming = [rank_of(members[:1]).group]
     assert [numbers(waiting.next_pack(2, coming)) for _ in range(3)] == [[0], [1], None]
 
 
-def test_networks_wait_only_for_networks_that_they_can_share_a_pack_with(members, under_way):
+def test_networks_wait_only_for_networks_that_they_can_share_a_pack_with(members, in_progress):
     """Stacks hold one width, so a level of another width neither fills nor keeps waiting a part of a pack."""
-    waiting = PackQueue(lambda *_: BUDGET, under_way, mixes=lambda kind: False)
+    waiting = PackQueue(lambda *_: BUDGET, in_progress, mixes=lambda kind: False)
     waiting.put(members[0])
-    under_way.closing.append(rank_of([members[1]]))
+    in_progress.closing.append(rank_of([members[1]]))
     assert waiting.next_pack(6, []) is None
-    under_way.closing[:] = [dataclasses.replace(rank_of([members[1]]), widths=frozenset({0.25}))]
+    in_progress.closing[:] = [dataclasses.replace(rank_of([members[1]]), widths=frozenset({0.25}))]
     assert numbers(waiting.next_pack(6, [])) == [0]

@@ -86,7 +86,7 @@ def test_a_later_step_reads_its_own_images_and_rate():
 
 
 def evaluated(own: PackTrainer) -> Runner:
-    return Runner(trainer=own, step=lambda: None, way="written")
+    return Runner(trainer=own, step=lambda: None, mode="eager")
 
 
 @pytest.mark.parametrize("widths", [MIXED, NARROW])
@@ -117,7 +117,7 @@ def test_a_fused_runner_starts_clean_and_finds_its_evaluations():
     ours, other = ready(MIXED), ready(MIXED)
     test = noise(7, size=32, seed=5)
     runner = make_fused_runner(fused(ours), test)
-    assert (runner.way, set(runner.evaluations)) == ("fused", {id(test), id(ours.source)})
+    assert (runner.mode, set(runner.evaluations)) == ("fused", {id(test), id(ours.source)})
     assert not any(own.count_nonzero() for own in (ours.cursor, ours.losses, ours.healthy))
     both = make_fused_runner(fused(other), other.source)
     every = torch.arange(20)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from prunecast import families
-from prunecast.fleet import Unpackable, runner_pool, stand_ins
+from prunecast.fleet import Unpackable, runner_pool, stacked_layers
 from prunecast.fleet.stack import Stack, known_attention, noise_of, refuse_unstackable, stack
 
 STEPS, BATCH, SIZE = 20, 6, 8
@@ -102,7 +102,7 @@ class Forgetful(nn.Linear):
         return super().forward(x - self.mean)
 
 
-class Noisy(nn.Linear):
+class NoisyLayer(nn.Linear):
     def forward(self, x):
         return super().forward(F.dropout(x.mean((2, 3)), 0.5, self.training))
 
@@ -132,7 +132,7 @@ class Twins(nn.Module):
     ("model", "words"),
     [
         (Forgetful(), "gives different results when it is stacked with other networks"),
-        (Noisy(3, 10), "cannot be run for several networks at once"),
+        (NoisyLayer(3, 10), "cannot be run for several networks at once"),
         (Choosy(3, 10), "cannot be run for several networks at once"),
         (Rows(3, 10), "does not return one row of class scores"),
         (Twins(), "are one tensor"),
@@ -230,7 +230,7 @@ def test_devices_on_which_stacks_were_not_tried_train_networks_alone(tmp_path, m
     ],
 )
 def test_a_stack_with_other_gradients_is_refused(monkeypatch, wrong_in, words):
-    right = stand_ins.StackedAttention.forward
+    right = stacked_layers.StackedAttention.forward
 
     def forward(self, qkv):
         found = right(self, qkv)
@@ -238,7 +238,7 @@ def test_a_stack_with_other_gradients_is_refused(monkeypatch, wrong_in, words):
 
     own = {"image_shape": SHAPE, "low": torch.bfloat16}
     refuse_unstackable(built_in(1.0), **own)
-    monkeypatch.setattr(stand_ins.StackedAttention, "forward", forward)
+    monkeypatch.setattr(stacked_layers.StackedAttention, "forward", forward)
     with pytest.raises(Unpackable, match=f"has different gradients {words}"):
         refuse_unstackable(built_in(1.0), **own)
 

@@ -52,7 +52,7 @@ def words(found, plan, jobs=1):
 
 
 def timing(**changes):
-    usual = {"family": "vgg", "depth": 16, "widths": (1.0, 0.5), "batch": 128, "way": "written"}
+    usual = {"family": "vgg", "depth": 16, "widths": (1.0, 0.5), "batch": 128, "mode": "eager"}
     return TrainingSpeed(**{**usual, "step_seconds": 0.01, "image_seconds": 1e-5, **changes})
 
 
@@ -196,15 +196,15 @@ def time_one(plan, **options):
 def test_packs_that_the_fleet_compiles_are_timed_compiled_if_that_is_quick(compiler, monkeypatch):
     plan = parsed(BRIEF.replace("[100, 200]", "64"))
     (one,), told = time_one(plan, compile=True)
-    assert (one.way, one.uncompiled) == ("compiled", False)
+    assert (one.mode, one.uncompiled) == ("compiled", False)
     assert min(compiler[name] for name in ("gather", "forward", "update")) > 0
     assert "timed uncompiled" not in told
     monkeypatch.setattr(module, "COMPILED_DEPTH", 2)
     (one,), told = time_one(plan, compile=True)
-    assert (one.way, one.uncompiled) == ("written", True)
+    assert (one.mode, one.uncompiled) == ("eager", True)
     assert "Some packs were timed uncompiled. A fleet compiles them, which makes them faster." in told
     (one,), told = time_one(plan)
-    assert (one.way, one.uncompiled) == ("written", False)
+    assert (one.mode, one.uncompiled) == ("eager", False)
     assert "timed uncompiled" not in told
 
 
@@ -214,7 +214,7 @@ def test_where_compiling_fails_the_uncompiled_time_counts(monkeypatch, caplog):
 
     monkeypatch.setattr(runner_pool, "compiled_programs", lambda: dataclasses.replace(EAGER, forward=refuse))
     (one,), _ = time_one(parsed(BRIEF.replace("[100, 200]", "64")), compile=True)
-    assert one.way == "written"
+    assert one.mode == "eager"
     assert "no compiler" in caplog.text
 
 

@@ -91,7 +91,7 @@ def timed(monkeypatch):
                 depth=spec.depth,
                 widths=widths,
                 batch=8,
-                way="alone",
+                mode="alone",
                 step_seconds=seconds * spec.depth / speedup(spec.threads),
                 image_seconds=seconds / 100,
             )

@@ -208,7 +208,8 @@ def _timed_packs(measured: "estimation.Estimate") -> Iterator[Grid]:
                 f"{sum(timing.widths):g}",
                 str(timing.batch),
             ),
-            *("eager" if timing.way == "written" else timing.way, *_speed(timing)),
+            timing.mode,
+            *_speed(timing),
         ]
         for timing in measured.packs
     ]

@@ -1,6 +1,6 @@
-"""What host threads do with chains: lock and open them, lay them out for packs, store what was trained, prune.
+"""Work of host threads: lock and open chains, arrange their tensors for packs, store trained levels, prune.
 
-Nothing here touches the device.
+Nothing here uses the device.
 """
 
 import copy
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from prunecast.data import Dataset
 from prunecast.fleet.members import ChainJob, LevelFinished, Member
 from prunecast.fleet.pack import Contents, PackLayout
-from prunecast.fleet.slots import InSlot
+from prunecast.fleet.slots import SlotAdapter
 from prunecast.pruning import (
     Chain,
     Checkpoint,
@@ -41,11 +41,11 @@ Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 @dataclass(frozen=True, kw_only=True)
 class TakenChain:
-    """A chain as it is in the store; it is locked if a level is left to train."""
+    """A chain as the store has it; it is locked unless it has ended."""
 
     records: tuple[Record, ...]
     finished: tuple[LevelFinished, ...]
-    """Its finished levels, as events."""
+    """An event for each finished level."""
     ended: bool
     lock: ExitStack
 
@@ -70,7 +70,7 @@ def take_chain(number: int, job: ChainJob, store: Path) -> TakenChain:
 
 
 def open_member(number: int, job: ChainJob, chain: Chain, records: Sequence[Record]) -> Member:
-    """A chain with its next level."""
+    """Open the next level of a chain."""
     level = open_level(chain, records)
     begun = read_checkpoint(chain, level)
     return Member(
@@ -87,7 +87,7 @@ def open_member(number: int, job: ChainJob, chain: Chain, records: Sequence[Reco
 def open_taken(
     number: int, job: ChainJob, store: Path, dataset: Dataset, taken: TakenChain, opener: Opener
 ) -> Member:
-    """Build a chain's network, read its graph, and open its next level."""
+    """Build a chain's network, trace it, and open its next level."""
     chain = opener(job.spec, store, dataset)
     trace_ahead(chain.untrained)
     return open_member(number, job, chain, taken.records)
@@ -109,10 +109,10 @@ def close_member(
 
 @torch.no_grad()
 def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
-    """Whether a network draws random numbers of its own, as dropout does: run a copy and see if the generator moved.
+    """Whether a network draws random numbers, as dropout does: run a copy and see if torch's generator has moved.
 
-    Its numbers would depend on what else trains in this process, so the plain loop trains it, as it does a network that
-    cannot be run here.
+    In a fleet, these numbers would depend on the other networks of the process, so the plain loop trains such
+    networks, and also those that cannot be run here.
     """
     trial = copy.deepcopy(model).train()
     images = torch.zeros(2, *image_shape, dtype=next(model.parameters()).dtype)
@@ -126,34 +126,40 @@ def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
 
 
 def start_contents(
-    layout: PackLayout, members: Sequence[Member], places: Sequence[int], in_slots: Sequence[InSlot | None]
+    layout: PackLayout,
+    members: Sequence[Member],
+    slots: Sequence[int],
+    adapters: Sequence[SlotAdapter | None],
 ) -> Contents:
-    """The members as their levels or their checkpoints begin, laid out as the pack holds them."""
+    """The packed tensors at the start of the members' levels, or at their checkpoints."""
     found = {}
-    for member, slot, own in zip(members, places, in_slots, strict=True):
+    for member, slot, own in zip(members, slots, adapters, strict=True):
         start = member.checkpoint.state if member.checkpoint else member.level
         network, masks = start.network, member.level.masks
         if own is not None:
-            state = own.into(State(network=network, optimizer_state={}))
+            state = own.to_slot(State(network=network, optimizer_state={}))
             network, masks = state.network, own.masks(masks)
-        if layout.whole:  # buffers that a state dict leaves out are the network's own
+        if layout.whole:  # non-persistent buffers come from the untrained network
             network = {**dict(member.chain.untrained.named_buffers()), **network}
         found[slot] = (network, masks)
     return layout.contents(found)
 
 
 def optimizer_contents(
-    layout: PackLayout, members: Sequence[Member], places: Sequence[int], in_slots: Sequence[InSlot | None]
+    layout: PackLayout,
+    members: Sequence[Member],
+    slots: Sequence[int],
+    adapters: Sequence[SlotAdapter | None],
 ) -> dict[str, list[Tensor]]:
-    """The optimizer state that the members' checkpoints hold, laid out as the pack's parameters."""
+    """The packed optimizer state of the members' checkpoints."""
     names = layout.parameters
     packed: dict[str, dict[str, Tensor]] = {}
     counts: dict[str, list[Tensor]] = {}
-    for member, slot, own in zip(members, places, in_slots, strict=True):
+    for member, slot, own in zip(members, slots, adapters, strict=True):
         if member.checkpoint is None:
             continue
         state = member.checkpoint.state
-        kept, positions = (own.into(state) if own else state).optimizer_state, _positions(member)
+        kept, positions = (own.to_slot(state) if own else state).optimizer_state, _positions(member)
         for kind in {key.partition("/")[0] for key in kept}:
             if kind == COUNT:  # the same for all, because they have done the same steps
                 counts[kind] = [kept[f"{COUNT}/0"]]
@@ -167,39 +173,39 @@ def optimizer_contents(
 def own_networks(
     layout: PackLayout,
     members: Sequence[Member],
-    places: Sequence[int],
-    in_slots: Sequence[InSlot | None],
+    slots: Sequence[int],
+    adapters: Sequence[SlotAdapter | None],
     tensors: Mapping[str, Tensor],
     batch_counts: Networks,
 ) -> Networks:
-    """Every member's own network, whole."""
+    """The state dict of each member's whole network, cut out of the packed tensors."""
     found = []
-    for member, slot, own, counts in zip(members, places, in_slots, batch_counts, strict=True):
+    for member, slot, own, counts in zip(members, slots, adapters, batch_counts, strict=True):
         network = layout.read(tensors, slot) | counts
         network = {name: network[name] for name in member.level.network}
-        found.append(own.out(State(network=network, optimizer_state={})).network if own else network)
+        found.append(own.from_slot(State(network=network, optimizer_state={})).network if own else network)
     return found
 
 
 def are_finite(networks: Networks) -> list[bool]:
-    """For each network, whether all of its numbers are finite."""
+    """For each network, whether all its values are finite."""
     return [all(bool(torch.isfinite(tensor).all()) for tensor in network.values()) for network in networks]
 
 
 def write_checkpoints(
     layout: PackLayout,
     members: Sequence[Member],
-    places: Sequence[int],
-    in_slots: Sequence[InSlot | None],
+    slots: Sequence[int],
+    adapters: Sequence[SlotAdapter | None],
     optimizer_state: Mapping[str, Sequence[Tensor]],
     networks: Networks,
     rewinds: Networks | None,
     step: int,
     seconds: float,
 ) -> None:
-    """Store the members' training runs in progress in the plain loop's format, so that either can continue them."""
+    """Store checkpoints of the members in the plain loop's format, so that a fleet or the plain loop can continue."""
     names = layout.parameters
-    for place, (member, slot, own) in enumerate(zip(members, places, in_slots, strict=True)):
+    for place, (member, slot, own) in enumerate(zip(members, slots, adapters, strict=True)):
         if rewinds is not None:
             store_rewind(member, rewinds[place])
         positions = _positions(member)
@@ -211,19 +217,19 @@ def write_checkpoints(
             else:
                 state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
         if own is not None:
-            state = own.out(State(network={}, optimizer_state=state)).optimizer_state
+            state = own.from_slot(State(network={}, optimizer_state=state)).optimizer_state
         saved = State(network=networks[place], optimizer_state=state)
         checkpoint = Checkpoint(step=step, seconds=seconds + member.seconds, state=saved)
         write_checkpoint(member.chain, member.level, checkpoint)
 
 
 def store_rewind(member: Member, network: Mapping[str, Tensor]) -> None:
-    """Store the network at the rewind point, where the level has one and the method goes back to it."""
+    """Store the network at the rewind point, if this is level 0 of a method with weight rewinding."""
     chain, level = member.chain, member.level
     if level.level == 0 and chain.spec.method.retraining == "weight-rewinding":
         write_packed(chain.folder.rewind, network, level.masks, 0)
 
 
 def _positions(member: Member) -> dict[str, int]:
-    """The places of the parameters in the member's own network, by which its checkpoint names them."""
+    """The position of each parameter in the member's network; checkpoints number the optimizer state by it."""
     return {name: place for place, (name, _) in enumerate(member.chain.untrained.named_parameters())}

@@ -1,8 +1,9 @@
-"""The device thread: the only thread that uses the device and owns the objects on it. It runs coroutines in turn.
+"""The device thread: the only thread that uses the device and owns its objects.
 
-Several threads that trace, compile, capture, launch and free in one process corrupted results and crashed. So there is
-one device thread. It runs coroutines, which yield whatever they would have to wait for (a point in a stream, or what a
-host thread finds), and advances others meanwhile. Host threads get host memory and files only.
+When several threads of a process traced, compiled, captured, launched and freed, results were corrupted and processes
+crashed. So one thread does all of this. It runs coroutines, which yield what they have to wait for: an event in a
+stream, or the result of a host thread. Meanwhile it advances other coroutines. Host threads use host memory and files
+only.
 """
 
 import contextlib
@@ -21,42 +22,42 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 POLL_SECONDS = 0.0003
-"""Seconds between two checks of the streams while nothing else happens."""
+"""Seconds between two queries of the streams while nothing else happens."""
 COLLECT_SECONDS = 20.0
-"""Seconds between two garbage collections, which only the device thread runs: graphs are part of cycles."""
+"""Seconds between two garbage collections. Only the device thread collects, because CUDA graphs are part of cycles."""
 LONGEST_WAIT = 0.5
 """Seconds after which a caller that waits for the device checks for signals."""
 T = TypeVar("T")
 
 
-class Done(Protocol):
-    """Something to wait for: a point in a stream, or the future of work in a host thread."""
+class Waitable(Protocol):
+    """Something to wait for: an event in a stream, or the future of a host thread."""
 
     def done(self) -> bool:
         """Whether it has happened."""
 
 
-class Mark:
-    """A point in a stream that the host can query without waiting."""
+class StreamEvent:
+    """A point in a stream that can be queried without waiting. On a CPU it has always been reached."""
 
     def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
-        """Mark what the stream has to do up to now; without a stream everything is done at once."""
+        """Record an event after everything launched on the stream so far; None stands for a CPU."""
         self._event: torch.cuda.Event | None = None
         if stream is not None:
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._event.record(stream)
 
     def done(self) -> bool:
-        """Whether the device has come this far."""
+        """Whether the device has reached this point."""
         return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
 
 
-Coroutine = Generator[Done, None, T]
+Coroutine = Generator[Waitable, None, T]
 """A coroutine that yields what it waits for, and returns its result."""
 
 
 def result_of(future: "Future[T]") -> Coroutine[T]:
-    """Wait for a host thread and return what it found, or raise what it raised."""
+    """Wait for a host thread; return its result or raise its exception."""
     if not future.done():
         yield future
     return future.result()
@@ -64,11 +65,11 @@ def result_of(future: "Future[T]") -> Coroutine[T]:
 
 @dataclass(eq=False)
 class _Task:
-    """A coroutine, what it waits for, and what must be current while it runs."""
+    """A coroutine, what it waits for, and the context that it runs in, such as a current stream."""
 
     coroutine: Coroutine[None]
     current: Callable[[], AbstractContextManager[None]]
-    waits: Done
+    waits: Waitable
 
 
 class Loop:
@@ -88,17 +89,17 @@ class Loop:
         coroutine: Coroutine[None],
         current: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
-        """Add a coroutine; `current` is entered whenever it runs."""
-        self._tasks.append(_Task(coroutine, current, Mark()))
+        """Add a coroutine; the context `current` is entered whenever it runs."""
+        self._tasks.append(_Task(coroutine, current, StreamEvent()))
 
     def wake(self) -> None:
         """Let `step` check all coroutines again; may be called from any thread."""
         self._wake.set()
 
     def step(self) -> bool:
-        """Advance every coroutine that need not wait, or wait for the first; return whether one has ended.
+        """Advance every coroutine that need not wait, or wait until one can go on; return whether one has ended.
 
-        A coroutine runs up to what it waits for next. What it raises is raised.
+        A coroutine runs until it has to wait again. Its exceptions are raised.
         """
         self._wake.clear()
         before, any_ready = len(self._tasks), False
@@ -119,7 +120,7 @@ class Loop:
                     task.waits.add_done_callback(lambda _: self.wake())
         if not any_ready:
             self._collect()
-            on_device = any(isinstance(task.waits, Mark) for task in self._tasks)
+            on_device = any(isinstance(task.waits, StreamEvent) for task in self._tasks)
             self._wake.wait(POLL_SECONDS if on_device else None)
         return len(self._tasks) != before
 
@@ -142,7 +143,7 @@ def run_to_the_end(coroutine: Coroutine[T]) -> T:
 
 
 def host_threads(count: int, torch_threads: int) -> ThreadPoolExecutor:
-    """Threads for work that needs no device."""
+    """A pool of threads for work on the host."""
     return ThreadPoolExecutor(count, "host", initializer=_begin_host_thread, initargs=(torch_threads,))
 
 
@@ -157,7 +158,7 @@ class WrongThreadError(RuntimeError):
 
 
 class _Guard:
-    """A guard for tests: every use of the device's tensors by a host thread is an error, on a CPU as on a GPU."""
+    """A guard for tests: a host thread that uses a tensor of the device thread fails, on a CPU as on a GPU."""
 
     def __init__(self) -> None:
         self.active = False
@@ -173,7 +174,7 @@ class _Guard:
             self.active = False
 
     def own(self, tensors: "list[torch.Tensor]") -> None:
-        """Register tensors of the device thread; on a GPU all tensors of the device belong to it."""
+        """Register tensors of the device thread; it owns all tensors on a GPU anyway."""
         if self.active:
             self._owned.update(tensor.untyped_storage().data_ptr() for tensor in tensors)
 
@@ -186,7 +187,7 @@ GUARD = _Guard()
 
 
 class _Forbidding(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Checks the arguments and results of every operation of its thread."""
+    """Checks the arguments and results of every torch operation in its thread."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -206,25 +207,26 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
         yield from _tensors(list(value.values()))
 
 
-def reports_of(
+def run_in_device_thread(
     device: torch.device,
     serve: Callable[[Callable[[T], None]], None],
     stop: Callable[[BaseException | None], None],
 ) -> Iterator[T]:
-    """Run `serve` in the device thread, yield what it reports, and raise what it raises.
+    """Run `serve` in a device thread, yield its reports, and raise its exception.
 
-    `serve` is called with a function to report with, and returns when it is done or `stop` was called. The thread has
-    ended when this returns. Python's garbage collector is off meanwhile on a GPU; the thread collects garbage itself.
+    `serve` gets a function to report with. It returns when it is done, or soon after `stop` was called. The thread has
+    ended when this generator ends. On a GPU, Python's automatic garbage collection is off meanwhile; the device thread
+    collects garbage itself.
     """
     reports: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
 
     def in_thread() -> None:
         try:
-            with _owning(device):
+            with _device_owner(device):
                 try:
                     serve(lambda report: reports.put((report,)))
                 except BaseException as failure:
-                    let_go(failure)
+                    clear_tracebacks(failure)
                     raise
         except BaseException as failure:
             reports.put(failure)
@@ -248,8 +250,8 @@ def reports_of(
             thread.join()
 
 
-def let_go(failure: BaseException | None) -> None:
-    """Clear the variables of functions that an exception, or one that it came from, ended; some are on the device."""
+def clear_tracebacks(failure: BaseException | None) -> None:
+    """Clear the local variables that an exception and its causes keep alive; some are tensors on the device."""
     seen: set[int] = set()
     while failure is not None and id(failure) not in seen:
         seen.add(id(failure))
@@ -260,8 +262,8 @@ def let_go(failure: BaseException | None) -> None:
 def _next(reports: "queue.Queue[T]") -> T:
     """The next report of the thread.
 
-    A signal that arrives just before a wait is handled after it, so no wait is long. A `SimpleQueue` would wait
-    forever here once the handler of a signal has outlasted the timeout (seen in Python 3.11).
+    Python handles a signal that arrives just before a wait only after it, so waits are short. A `SimpleQueue` can wait
+    forever if a signal handler takes longer than the timeout (seen in Python 3.11).
     """
     while True:
         with contextlib.suppress(queue.Empty):
@@ -269,8 +271,8 @@ def _next(reports: "queue.Queue[T]") -> T:
 
 
 @contextlib.contextmanager
-def _owning(device: torch.device) -> Iterator[None]:
-    """Collect garbage in this thread alone, and leave nothing on the device behind."""
+def _device_owner(device: torch.device) -> Iterator[None]:
+    """Collect garbage in this thread only, and free everything on the device at the end."""
     if device.type != "cuda":
         yield
         return

@@ -1,4 +1,4 @@
-"""Packing of each kind of layer with weights: convolution, linear, batch normalisation."""
+"""How each type of layer with weights is packed: convolution, linear, batch norm."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ PER_CHANNEL_MODULES: frozenset[type[nn.Module]] = frozenset(
         *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d),
     }
 )
-"""Modules without weights that treat every channel by itself."""
+"""Modules without weights that act on each channel separately."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackedLayer:
-    """A packed layer on no device yet, who owns its outputs, and where the members' tensors lie in it."""
+    """A packed layer on the meta device, the layout of its outputs, and the blocks of its tensors."""
 
     module: nn.Module
     outputs: Layout
@@ -33,17 +33,17 @@ class PackedLayer:
 
 
 class Rule(Protocol):
-    """Packs the members' versions of one layer, given who owns the channels it reads."""
+    """Packs the members' versions of one layer, given the layout of its inputs."""
 
     def __call__(
         self, name: str, members: Sequence[Any], inputs: Layout, *, multiple: int, smallest_group: int | None
     ) -> PackedLayer:
-        """Give the packed layer."""
+        """Return the packed layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerPacker:
-    """A kind of layer the packer knows, and the rank of the activations it takes."""
+    """How one type of layer is packed, and the rank of its inputs."""
 
     pack: Rule
     rank: int
@@ -56,10 +56,10 @@ def pack_convolution(
     first = _alike(name, members, ("kernel_size", "stride", "padding", "dilation", "padding_mode"))
     _expect(name, [m.in_channels for m in members], inputs.counts())
     outputs = side_by_side([m.out_channels for m in members], multiple=multiple)
-    # An ordinary convolution of one channel has one group, too; kernels of our own take it among others.
+    # Convolutions of one channel without groups are not depthwise: fused kernels treat them like all others.
     depthwise = outputs == inputs and any(m.groups > 1 for m in members)
     depthwise = depthwise and all(m.groups == m.in_channels == m.out_channels for m in members)
-    # Libraries have no good kernels for other groups: they cut the images up and loop over the groups.
+    # cuDNN is slow at other grouped convolutions: it loops over the groups.
     square = inputs.size == outputs.size and set(first.stride) == {1}
     if not square and all(m.groups == 1 for m in members):
         smallest_group = None
@@ -87,10 +87,10 @@ def pack_convolution(
 
 
 class DepthwiseConvolution(nn.Conv2d):
-    """A convolution of every channel by itself.
+    """A depthwise convolution.
 
-    Where it is compiled it is a sum of shifted images, which the compiler makes part of its neighbours; libraries are
-    slow at it, backwards above all.
+    When compiled, it is a sum of shifted images, which torch.compile fuses with other operations; cuDNN's kernels are
+    slow, the backward ones most of all.
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - torch's name
@@ -112,21 +112,21 @@ class DepthwiseConvolution(nn.Conv2d):
             padded[:, :, y : y + ends[0] : self.stride[0], x : x + ends[1] : self.stride[1]]
             for y, x in shifts
         )
-        products = [_precise(window) * _precise(weight[:, place]) for place, window in enumerate(windows)]
+        products = [_upcast(window) * _upcast(weight[:, place]) for place, window in enumerate(windows)]
         total = functools.reduce(torch.add, products)
         if self.bias is not None:
-            total = total + _precise(self.bias).view(-1, 1, 1)
+            total = total + _upcast(self.bias).view(-1, 1, 1)
         return total.to(padded.dtype)
 
 
-def _precise(values: torch.Tensor) -> torch.Tensor:
+def _upcast(values: torch.Tensor) -> torch.Tensor:
     return values.float() if values.dtype == torch.bfloat16 else values
 
 
 def pack_linear(
     name: str, members: Sequence[nn.Linear], inputs: Layout, *, multiple: int, smallest_group: int | None
 ) -> PackedLayer:
-    """One matrix with a block for every member, unpadded so that class scores stay a plain view."""
+    """One matrix with a block per member; it is not padded, so that class scores are a view."""
     _alike(name, members, ())
     _expect(name, [m.in_features for m in members], inputs.counts())
     outputs = side_by_side([m.out_features for m in members])
@@ -143,7 +143,7 @@ def pack_normalisation(
     multiple: int,
     smallest_group: int | None,
 ) -> PackedLayer:
-    """Batch normalisation acts per channel, so it only grows; counts of batches are kept outside."""
+    """One batch norm over all channels, without `num_batches_tracked`, which differs between members."""
     first = _alike(name, members, ("eps", "momentum", "affine", "track_running_stats"))
     _expect(name, [m.num_features for m in members], inputs.counts())
     if first.momentum is None:
@@ -178,7 +178,7 @@ def _with_bias(module: nn.Conv2d | nn.Linear, weight: Blocks, outputs: Layout) -
 
 
 def _alike(name: str, members: Sequence[M], settings: Sequence[str]) -> M:
-    """The first member, after checking that all share the settings that are not numbers of channels."""
+    """The first member; refuse members that differ in these settings or in having a bias."""
     first = members[0]
     for setting in settings:
         if any(getattr(member, setting) != getattr(first, setting) for member in members):

@@ -1,4 +1,4 @@
-"""The places of the members' channels and tensors inside a pack."""
+"""Where the members' channels and tensors are inside packed tensors."""
 
 import math
 from collections.abc import Sequence
@@ -12,32 +12,32 @@ from prunecast.errors import PrunecastError
 
 Places = npt.NDArray[np.int64]
 Index = tuple["slice | torch.Tensor | int", ...]
-"""What selects one member's part of a packed tensor: its place, slices if contiguous, else an index per element.
+"""An index that selects a member's part of a packed tensor: slices if it is a block, else an index per element.
 
-An empty one selects all of it."""
+The empty index selects everything."""
 
 
 class Unpackable(PrunecastError):  # noqa: N818 - what the packer answers, not something that broke
-    """A family the packer does not understand; it trains alone, with the same results."""
+    """Networks that cannot be packed; they train in another way, with the same results."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The owners of the channels of one activation: `places[m][k]` is the packed place of channel k of member m.
+    """The channels of one packed activation: `places[m][k]` is the packed index of channel k of member m.
 
-    Places that no member owns are padding: no weight reads them, so their values never matter.
+    Channels of no member are padding; no weight reads them.
     """
 
     size: int
     places: tuple[tuple[int, ...], ...]
 
     def counts(self) -> tuple[int, ...]:
-        """The number of channels every member has here when it is alone."""
+        """Each member's number of channels."""
         return tuple(len(channels) for channels in self.places)
 
 
 def side_by_side(counts: Sequence[int], *, multiple: int = 1) -> Layout:
-    """Members one after another in slot order, padded at the end to a multiple that suits the hardware."""
+    """Members one after the other in slot order, padded at the end to a multiple."""
     places, start = [], 0
     for count in counts:
         places.append(tuple(range(start, start + count)))
@@ -46,7 +46,7 @@ def side_by_side(counts: Sequence[int], *, multiple: int = 1) -> Layout:
 
 
 def concatenated(parts: Sequence[Layout]) -> Layout:
-    """The layout of a concatenation along channels: every member's channels come from each part in turn."""
+    """The layout of a concatenation along channels: each member has its channels of every part in turn."""
     starts = [sum(part.size for part in parts[:k]) for k in range(len(parts))]
     places = tuple(
         tuple(
@@ -67,7 +67,7 @@ def flattened(layout: Layout, area: int) -> Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """The shape of a packed tensor and, for every member, the index of its part."""
+    """The shape of a packed tensor, and the index of each member's part."""
 
     shape: tuple[int, ...]
     members: tuple[Index, ...]
@@ -75,7 +75,7 @@ class Blocks:
 
 
 def vector_blocks(layout: Layout) -> Blocks:
-    """One value per channel: biases, and parameters and statistics of batch normalisation."""
+    """The blocks of a tensor with one value per channel: a bias, or a parameter or statistic of batch norm."""
     return Blocks(
         shape=(layout.size,), members=tuple((_range(np.array(channels)),) for channels in layout.places)
     )
@@ -90,12 +90,12 @@ def weight_blocks(
     smallest_group: int | None = None,
     multiple: int = 1,
 ) -> Blocks:
-    """The block-diagonal weight that carries every member's inputs to its own outputs.
+    """The blocks of a block-diagonal weight: each member's outputs read its own inputs.
 
-    A member's convolution may itself be grouped: an output then reads only the inputs of its own group. Where
-    the members allow it the packed weight is cut into groups of at least `smallest_group` channels, which
-    saves the arithmetic of blocks that are zero for sure; None leaves it dense. A group has a multiple of `multiple`
-    channels, as matrix units need, unless smaller groups are asked for.
+    A member's convolution may have groups: then an output reads only the inputs of its group. The packed weight is
+    divided into as many groups as the members allow, of at least `smallest_group` channels, to save multiplications by
+    zero; None keeps it dense. Groups have a multiple of `multiple` channels, as matrix units need, unless
+    `smallest_group` asks for smaller ones.
     """
     owners = zip(inputs.places, outputs.places, member_groups or [1] * len(inputs.places), strict=True)
     grids = [_grid(own_inputs, own_outputs, groups) for own_inputs, own_outputs, groups in owners]
@@ -111,14 +111,14 @@ Grid = tuple[Places, Places]
 
 
 def _grid(inputs: Sequence[int], outputs: Sequence[int], groups: int) -> Grid:
-    """Row and column of every element of one member's weight; a row has the inputs of its output's group."""
+    """Row and column of each element of a member's weight; a row has the inputs of its output's group."""
     per_group = np.array(inputs).reshape(groups, -1)
     group_of_output = np.arange(len(outputs)) // max(1, len(outputs) // groups)
     return np.array(outputs)[:, None], per_group[group_of_output]
 
 
 def _groups(grids: Sequence[Grid], inputs: int, outputs: int, smallest: int, multiple: int) -> int:
-    """The largest number of equal groups, none smaller than asked, that no member's weight crosses."""
+    """The largest number of equal groups of at least this size such that no member's weight crosses a group."""
     unit = math.gcd(smallest, multiple)
     sizes = [
         (groups, inputs / groups, outputs / groups)
@@ -133,7 +133,7 @@ def _within(grids: Sequence[Grid], inputs: int, outputs: int) -> bool:
 
 
 def _index(rows: Places, columns: Places) -> Index:
-    """Slices if the block is a rectangle, which makes a member's part a view that is copied in one go."""
+    """Slices if the block is a rectangle, so that a member's part is a view; otherwise two index tensors."""
     row, column = _range(rows[:, 0]), _range(columns[0])
     same_for_all = bool(np.all(columns == columns[:1]))
     if isinstance(row, slice) and isinstance(column, slice) and same_for_all:

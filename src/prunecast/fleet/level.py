@@ -1,7 +1,7 @@
-"""One level of all members of a pack, from their starts to their ends, or until one has diverged.
+"""Training one level of all members of a pack, and evaluating them.
 
-It is trained by a coroutine that yields whenever it would have to wait for the device or for a host thread, so that one
-thread can advance several packs in turn. Host threads are given host memory only.
+It is a coroutine that yields when it would have to wait for the device or a host thread, so that one thread can advance
+several packs in turn. Host threads get host memory only.
 """
 
 import math
@@ -26,11 +26,11 @@ from prunecast.fleet.chains import (
     start_contents,
     write_checkpoints,
 )
-from prunecast.fleet.device import Coroutine, Mark, result_of
+from prunecast.fleet.device import Coroutine, StreamEvent, result_of
 from prunecast.fleet.members import EpochData, Member, draw_epochs
 from prunecast.fleet.pack import Pack, join
 from prunecast.fleet.runner import Runner
-from prunecast.fleet.slots import InSlot, Shape, in_slots
+from prunecast.fleet.slots import Shape, SlotAdapter, slot_adapters
 from prunecast.fleet.stack import Noise
 from prunecast.fleet.step import PackTrainer, renew_copies, reset, to_device
 from prunecast.pruning import Chain, Trained, device_name
@@ -45,48 +45,50 @@ from prunecast.training import (
     stretches,
 )
 
-STEPS_PER_MARK = 32
-MARKS_AHEAD = 2
-"""Maximum number of marks that the host is ahead of the device."""
+STEPS_PER_CHECK = 32
+"""Steps between two checks that losses are finite."""
+CHECKS_AHEAD = 2
+"""Maximum number of checks that the host is ahead of the device."""
 IMAGES_AT_ONCE = 32_768
+"""Images of all slots together in one batch of an evaluation."""
 
 
 class LevelStopped(Exception):  # noqa: N818 - nothing broke
-    """The fleet must stop in the middle of a level."""
+    """The fleet must stop in the middle of this level; its progress is stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diverged:
-    """A pack of several members in which a number stopped being finite, so that nothing in it can be used."""
+    """A pack of several members with a value that is not finite, so that none of its results can be used."""
 
     suspects: tuple[int, ...]
-    """The members, by their place, that were the first to show it."""
+    """The positions, in `members`, of those that were the first to have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelResult:
-    """A level that all members of a pack have ended; one alone may have diverged."""
+    """The results of a level; a member that trained alone may have diverged."""
 
     trained: list[Trained]
     rewinds: Networks | None
-    """The networks at the rewind point, where some member is at level 0."""
+    """The networks at the rewind point; None if no member is at level 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelTraining:
-    """A level of some members in a runner's pack; members[i] lies in slot places[i]."""
+    """The training of a level of some members in a runner's pack; members[i] is in slot slots[i]."""
 
     runner: Runner
     members: Sequence[Member]
-    places: Sequence[int]
+    slots: Sequence[int]
     host: Executor
-    """Runs work that needs no device."""
+    """Threads for work on the host."""
     stopping: Callable[[], bool]
     """Whether the fleet must stop."""
     shape: Shape = ()
-    """The slots of the pack, where some are of sliced networks."""
+    """The slots of the pack; may be empty if all are for whole networks."""
     checkpoint_seconds: float = math.inf
-    """The time between two checkpoints; there is one when the level is stopped, too."""
+    """The time between two checkpoints. Stopping a level stores one, too."""
 
     @property
     def trainer(self) -> PackTrainer:
@@ -94,14 +96,13 @@ class LevelTraining:
         return self.runner.trainer
 
     @cached_property
-    def _in_slots(self) -> list[InSlot | None]:
-        return in_slots(self.members, self.shape, self.places)
+    def _adapters(self) -> list[SlotAdapter | None]:
+        return slot_adapters(self.members, self.shape, self.slots)
 
     def run(self) -> Coroutine[LevelResult | Diverged]:
         """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop.
 
-        The examples of the first pieces are drawn while the members are laid out, those of later ones while earlier
-        ones train.
+        Examples of the first pieces are drawn while the pack is filled, those of later pieces while earlier ones train.
         """
         began = saved = time.perf_counter()
         reached, last, pieces = self.members[0].first, self.members[0].level.last, self._pieces()
@@ -137,14 +138,14 @@ class LevelTraining:
         trainer, members = self.trainer, self.members
         first, last = members[0].first, members[0].level.last
         healthy = trainer.healthy.tolist()
-        counts = [healthy[slot] for slot in self.places]
+        counts = [healthy[slot] for slot in self.slots]
         networks = self._on_host(trainer.pack.tensors(), last - first)
         rewinds = None if snapshot is None else self._on_host(snapshot, self._times.rewind - first)
         scores = []
         if min(counts) == last - first:
-            scores = yield from evaluate_members(self.runner, members, self.places)
+            scores = yield from evaluate_members(self.runner, members, self.slots)
         trainer.pack.wipe()
-        yield self.runner.mark()  # the next user of the runner finds its stream idle
+        yield self.runner.record_event()  # the next user of the runner finds its stream idle
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         finite = yield from result_of(self.host.submit(are_finite, ends))
@@ -179,9 +180,9 @@ class LevelTraining:
         return self.members[0].chain.times
 
     def _begin(self) -> Coroutine[None]:
-        """Lay the members into their slots, as their levels or their checkpoints begin."""
+        """Fill the pack with the members at the start of their levels, or at their checkpoints."""
         trainer = self.trainer
-        where = trainer.pack.layout, self.members, self.places, self._in_slots
+        where = trainer.pack.layout, self.members, self.slots, self._adapters
         contents = yield from result_of(self.host.submit(start_contents, *where))
         state = None
         if any(member.checkpoint for member in self.members):
@@ -207,33 +208,34 @@ class LevelTraining:
         )
 
     def _draw(self, piece: "Piece") -> "Future[EpochData]":
-        """Let a host thread draw the examples of a piece."""
+        """Draw the examples of a piece in a host thread."""
         of_slots: list[Chain | None] = [None] * self.trainer.pack.slots
-        for member, slot in zip(self.members, self.places, strict=True):
+        for member, slot in zip(self.members, self.slots, strict=True):
             of_slots[slot] = member.chain
         return self.host.submit(draw_epochs, of_slots, piece.epochs)
 
     def _launches(self, piece: "Piece") -> Iterator[int]:
-        """Numbers of steps to be launched together, up to the end of a piece or until the fleet must stop.
+        """The number of steps of each launch, until the end of a piece or until the fleet must stop.
 
-        Members that draw noise start again with every stretch, as the plain loop does, and are stopped between two.
+        For members that draw noise, each stretch seeds the generators anew, as in the plain loop; they can only be
+        stopped between two stretches.
         """
         noise, whole = self.trainer.noise, [(piece.begin, piece.end)]
         for begin, end in whole if noise is None else stretches(self._times, piece.begin, piece.end):
-            for first in range(begin, end, STEPS_PER_MARK):
+            for first in range(begin, end, STEPS_PER_CHECK):
                 if self.stopping() and (noise is None or first == begin):
                     return
                 if noise is not None and first == begin:
                     self._restart(noise, begin)
-                yield min(STEPS_PER_MARK, end - first)
+                yield min(STEPS_PER_CHECK, end - first)
 
     def _restart(self, noise: Noise, begin: int) -> None:
-        """Let members draw the noise of the stretch that begins with a step."""
-        for member, slot in zip(self.members, self.places, strict=True):
+        """Seed the generators of noise for the stretch that begins with this step."""
+        for member, slot in zip(self.members, self.slots, strict=True):
             noise.generators[slot].manual_seed(noise_seed(member.chain.spec.replicate, begin))
 
     def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Coroutine[None]:
-        """Store the members' progress, unless a number is no longer finite; the end of the level reports that."""
+        """Store checkpoints, unless a loss is not finite; the end of the level reports that."""
         trainer, first = self.trainer, self.members[0].first
         if not bool(torch.isfinite(trainer.losses).all()):
             return
@@ -246,54 +248,54 @@ class LevelTraining:
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         seconds = (time.perf_counter() - began) / len(self.members)
-        where = trainer.pack.layout, self.members, self.places, self._in_slots
+        where = trainer.pack.layout, self.members, self.slots, self._adapters
         write = partial(write_checkpoints, *where, state)
         yield from result_of(self.host.submit(write, ends, starts, step, seconds))
 
     def _on_host(self, tensors: Mapping[str, Tensor], steps: int) -> "Future[Networks]":
-        """The members' networks as they are alone after `steps` steps, copied here and cut up by a host thread."""
+        """The members' networks after `steps` steps: copied to the host here, cut out of the pack by a host thread."""
         pack = self.trainer.pack
         host = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
         counts = [
             {name: count + steps for name, count in (pack.batch_counts[slot] or {}).items()}
-            for slot in self.places
+            for slot in self.slots
         ]
-        where = pack.layout, self.members, self.places, self._in_slots
+        where = pack.layout, self.members, self.slots, self._adapters
         return self.host.submit(own_networks, *where, host, counts)
 
 
 class _Losses:
-    """The losses seen so far: whether they are finite, and how far the device has come; it is kept slightly behind."""
+    """Checks that losses are finite, and keeps the host at most `CHECKS_AHEAD` checks ahead of the device."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._marks: deque[tuple[Mark, Tensor]] = deque()
+        self._checks: deque[tuple[StreamEvent, Tensor]] = deque()
         self.finite = True
 
     def are_finite(self) -> Coroutine[bool]:
-        """Ask for the losses after all steps launched so far, and look at those asked for some time ago."""
+        """Copy the losses after all steps launched so far, and check copies that have arrived."""
         losses = self._runner.trainer.losses
         seen = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=losses.is_cuda)
         seen.copy_(losses, non_blocking=True)
-        self._marks.append((self._runner.mark(), seen))
-        yield from self._look(MARKS_AHEAD)
+        self._checks.append((self._runner.record_event(), seen))
+        yield from self._look(CHECKS_AHEAD)
         return self.finite
 
     def finish(self) -> Coroutine[None]:
-        """Wait for everything that was launched."""
+        """Check all copies, and wait for everything that was launched."""
         yield from self._look(0)
-        yield self._runner.mark()
+        yield self._runner.record_event()
 
     def _look(self, left: int) -> Coroutine[None]:
-        while len(self._marks) > left:
-            mark, seen = self._marks.popleft()
-            yield mark
+        while len(self._checks) > left:
+            event, seen = self._checks.popleft()
+            yield event
             self.finite = self.finite and bool(torch.isfinite(seen).all())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Steps whose examples lie on the device at the same time: an epoch, or several short ones, or part of them."""
+    """Steps whose examples are on the device at the same time: an epoch, several short ones, or part of one."""
 
     begin: int
     end: int
@@ -305,7 +307,7 @@ class Piece:
 def load_pieces(times: Timeline, first: int, last: int, *, room: int, cut: int | None) -> list[Piece]:
     """Cut the steps from `first` to before `last` so that the epochs of each piece fit into `room` steps.
 
-    Short epochs come together, because every load costs the host some milliseconds. No piece crosses `cut`.
+    Several short epochs make one piece, because each load costs the host some milliseconds. No piece crosses `cut`.
     """
     many, found = max(1, room // times.epoch), []
     while first < last:
@@ -321,7 +323,7 @@ def load_pieces(times: Timeline, first: int, last: int, *, room: int, cut: int |
 
 @torch.no_grad()
 def load_piece(runner: Runner, epochs: EpochData, chain: Chain, piece: Piece) -> None:
-    """Bring examples, augmentation and learning rates to the device, and the cursor to where the piece begins."""
+    """Copy examples, augmentation and learning rates to the device, and set the cursor to the start of the piece."""
     trainer, device, times = runner.trainer, runner.trainer.cursor.device, chain.times
     count = epochs.order.shape[1]
     trainer.order[:, :count].copy_(to_device(epochs.order, device))
@@ -339,49 +341,49 @@ def _copied(pack: Pack) -> dict[str, Tensor]:
 
 
 def _noticed(member: Member, healthy: int) -> int | None:
-    """Steps of the level up to the end of the stretch in which a loss stopped being finite."""
+    """Steps until the end of the stretch in which a loss was first not finite, as the plain loop counts."""
     level, bad = member.level, member.first + healthy
     ends = (end for _, end in stretches(member.chain.times, member.first, level.last) if end > bad)
     return next((end - level.first for end in ends), None)
 
 
 def _suspects(counts: Sequence[int], finite: Sequence[bool], steps: int) -> tuple[int, ...]:
-    """The members whose losses stopped being finite first, or whose final weights are not finite; usually none."""
+    """The members whose losses were the first that were not finite, or whose final weights are not finite."""
     if min(counts) < steps:
         return tuple(place for place, count in enumerate(counts) if count == min(counts))
     return tuple(place for place, good in enumerate(finite) if not good)
 
 
 def evaluate_members(
-    runner: Runner, members: Sequence[Member], places: Sequence[int]
+    runner: Runner, members: Sequence[Member], slots: Sequence[int]
 ) -> Coroutine[list[dict[str, Score]]]:
-    """Every member's scores on the test half, on its own examples, and on those it holds out."""
+    """Each member's scores on the test set, its training examples, and its validation examples if it has some."""
     renew_copies(runner.trainer)
     chains = [member.chain for member in members]
     dataset = chains[0].dataset
     test = yield from evaluate_pack(runner, dataset.test, np.arange(len(dataset.test)))
-    found = [{"test": test[slot]} for slot in places]
+    found = [{"test": test[slot]} for slot in slots]
     for name in ("examples", "validation"):
         examples = [getattr(chain, name) for chain in chains]
         if len(examples[0]) == 0:
             continue
         indices = np.zeros((runner.trainer.pack.slots, len(examples[0])), dtype=np.int64)
-        for slot, chosen in zip(places, examples, strict=True):
+        for slot, chosen in zip(slots, examples, strict=True):
             indices[slot] = chosen
         scores = yield from evaluate_pack(runner, dataset.train, indices)
-        for part, slot in zip(found, places, strict=True):
+        for part, slot in zip(found, slots, strict=True):
             part[name] = scores[slot]
     return found
 
 
 def evaluate_pack(runner: Runner, source: Source, indices: NDArray[np.int64]) -> Coroutine[list[Score]]:
-    """Every slot's score, on examples that all share (count) or on each one's own (slots, count)."""
+    """Each slot's score. Indices are (count) if all slots share the examples, or (slots, count)."""
     chosen = to_device(torch.from_numpy(indices), runner.trainer.cursor.device)
     if (fused_evaluation := runner.evaluations.get(id(source))) is not None:
         wrong, loss = fused_evaluation.counts(chosen)
     else:
         wrong, loss = yield from _counted(runner, source, chosen)
-    yield runner.mark()
+    yield runner.record_event()
     count = indices.shape[-1]
     return [
         Score(error=bad / count, loss=total / count)
@@ -390,16 +392,16 @@ def evaluate_pack(runner: Runner, source: Source, indices: NDArray[np.int64]) ->
 
 
 def _counted(runner: Runner, source: Source, chosen: Tensor) -> Coroutine[tuple[Tensor, Tensor]]:
-    """Wrong answers and sums of losses of every slot, batch by batch, so that other packs can run in between."""
+    """Wrong answers and summed losses of each slot. It yields between batches, so that other packs can run."""
     pack, device = runner.trainer.pack, chosen.device
     wrong = torch.zeros(pack.slots, dtype=torch.int64, device=device)
     loss = torch.zeros(pack.slots, dtype=torch.float64, device=device)
     size = min(evaluation_batch(source), max(100, IMAGES_AT_ONCE // pack.slots))
-    before = runner.mark()
+    before = runner.record_event()
     for part in torch.split(chosen, size, dim=-1):
         _add_batch(runner, source, part, wrong, loss)
         yield before  # one batch runs while the next is launched
-        before = runner.mark()
+        before = runner.record_event()
     return wrong, loss
 
 

@@ -1,4 +1,4 @@
-"""Chains of a fleet: their jobs and events, which of them may share a pack, and what a pack reads in an epoch."""
+"""Jobs, members and events of a fleet, the properties by which members may share a pack, and their examples."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ class ChainJob:
     spec: ChainSpec
     rules: StopRules
     dataset: Callable[[], Dataset]
-    """Gives the data, on the device to train on; called by the device's thread if there is something to train."""
+    """Returns the data on the device to train on; the device thread calls it if there is something to train."""
     keep_weights: bool = False
 
 
@@ -84,7 +84,7 @@ class Member:
     checkpoint: Checkpoint | None = None
     """The checkpoint of the level, if it was interrupted."""
     slicing: Slicing | None = None
-    """From the whole network to one without removed channels; None where none were removed."""
+    """The slicing that removes its lost channels; None if it has lost none."""
 
     @property
     def first(self) -> int:
@@ -104,13 +104,13 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class PackKind:
-    """The properties that networks in packs of the same shapes share."""
+    """What networks must have in common so that one pack can serve all of them, one after the other."""
 
     family: str
     depth: int
     dataset: Dataset
     recipe: Recipe
-    """Only the fields on which a single step depends."""
+    """Reduced to what a single step depends on; all other fields have fixed values."""
     batch: int
 
     @property
@@ -121,7 +121,7 @@ class PackKind:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelGroup:
-    """The properties that levels trained in one pack share."""
+    """What levels must have in common to be trained in one pack at the same time."""
 
     kind: PackKind
     recipe: Recipe
@@ -134,7 +134,7 @@ class LevelGroup:
 
 
 def kind_of(chain: Chain) -> PackKind:
-    """The chain's kind; how long a recipe is, its learning rates and initial weights do not matter."""
+    """The chain's kind. The length of its recipe, its learning rates and its initial weights do not matter."""
     spec = chain.spec
     irrelevant: dict[str, Any] = {
         "name": "",
@@ -184,7 +184,7 @@ class EpochData:
 
 
 def draw_epochs(chains: Sequence[Chain | None], epochs: Sequence[int]) -> EpochData:
-    """Every member's order and augmentation of some epochs, one after the other."""
+    """Draw every member's order and augmentation for several epochs, joined along the positions."""
     drawn = [draw_members(chains, epoch) for epoch in epochs]
     if len(drawn) == 1:
         return drawn[0]
@@ -196,9 +196,9 @@ def draw_epochs(chains: Sequence[Chain | None], epochs: Sequence[int]) -> EpochD
 
 
 def draw_members(chains: Sequence[Chain | None], epoch: int) -> EpochData:
-    """Every member's order and augmentation; empty slots look at example 0 again and again.
+    """Draw every member's order and augmentation for one epoch; empty slots read example 0 at every step.
 
-    Chains of one replicate draw the same numbers, so these are drawn once.
+    Chains of the same replicate draw the same numbers, so these are drawn once.
     """
     drawn: dict[int, tuple[NDArray[np.int64], Draws | None]] = {}
     for chain in chains:

@@ -14,14 +14,14 @@ from prunecast.fleet.trace import PackPlan, follow, trace
 
 Tensors = Mapping[str, torch.Tensor]
 Arrangement = Literal["side by side", "stacked", "alone"]
-"""How members lie in a pack: along the channels, along an axis of their own, or one network as it is written."""
+"""How a pack holds its members: along the channels, along a new axis, or a single network unchanged."""
 BATCH_COUNT = "num_batches_tracked"
 NO_MASKS: Tensors = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """Everything that fills a pack, laid out on the host: packed tensors and masks, and every slot's batch counts."""
+    """The contents of a pack, on the host: packed tensors and masks, and each slot's batch counts."""
 
     tensors: dict[str, torch.Tensor]
     masks: dict[str, torch.Tensor]
@@ -30,10 +30,10 @@ class Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class PackLayout:
-    """The places of all tensors in a pack; it has no tensor of the device, so host threads may use it."""
+    """Where each member's tensors are in a pack; it has no tensors of the device, so host threads may use it."""
 
     blocks: Mapping[str, Blocks]
-    """The places of the members' parts of each packed tensor."""
+    """The members' parts of each packed tensor."""
     dtypes: Mapping[str, torch.dtype]
     parameters: tuple[str, ...]
     inputs: Layout
@@ -41,26 +41,26 @@ class PackLayout:
 
     @property
     def single(self) -> bool:
-        """Whether the pack is one network that runs as it is written."""
+        """Whether the pack is a single, unchanged network."""
         return self.kind == "alone"
 
     @property
     def whole(self) -> bool:
-        """Whether the pack has every buffer of its members, those that a state dict leaves out, too."""
+        """Whether the pack has all buffers of its members, including non-persistent ones."""
         return self.kind != "side by side"
 
     @property
     def channels(self) -> int | None:
-        """The channels of images that lie side by side; None where they have an axis of members instead."""
+        """The number of packed image channels; None for a stack, whose images have an axis of slots."""
         return None if self.kind == "stacked" else self.inputs.size
 
     @property
     def slots(self) -> int:
-        """The number of members there is room for."""
+        """The number of slots."""
         return len(self.inputs.places)
 
     def contents(self, members: Mapping[int, tuple[Tensors, Tensors]]) -> Contents:
-        """State dicts and masks by slot, laid out for `Pack.fill`."""
+        """Arrange state dicts and masks, given by slot, for `Pack.fill`."""
         tensors = {name: self.empty(name) for name in self.blocks}
         masks = {name: self.empty(name) for name in self.parameters}
         counts: list[dict[str, torch.Tensor] | None] = [None] * self.slots
@@ -69,13 +69,13 @@ class PackLayout:
         return Contents(tensors=tensors, masks=masks, batch_counts=counts)
 
     def write(self, tensors: Tensors, slot: int, values: Tensors) -> None:
-        """Copy a member's values into its part of packed tensors of the same names, momenta for instance."""
+        """Copy a member's values into its part of packed tensors of the same names, such as momenta."""
         with torch.no_grad():
             for name, tensor in tensors.items():
                 tensor[self.blocks[name].members[slot]] = values[name].to(tensor.device, tensor.dtype)
 
     def read(self, tensors: Tensors, slot: int) -> dict[str, torch.Tensor]:
-        """A member's part of packed tensors, as tensors of its own."""
+        """Copy a member's part of packed tensors."""
         return {
             name: tensor.detach()[self.blocks[name].members[slot]].clone(
                 memory_format=torch.contiguous_format
@@ -91,7 +91,7 @@ class PackLayout:
         state: Tensors,
         masks: Tensors,
     ) -> dict[str, torch.Tensor]:
-        """Write a member into packed tensors and masks, wherever they are, and return its batch counts."""
+        """Write a member into packed tensors and masks on any device, and return its batch counts."""
         counts = {
             name: value.clone()
             for name, value in state.items()
@@ -109,7 +109,7 @@ class PackLayout:
     def empty(self, name: str) -> torch.Tensor:
         """A packed tensor on the host with empty slots."""
         shape = self.blocks[name].shape
-        empty = torch.full(shape, _resting_value(name), dtype=self.dtypes[name])
+        empty = torch.full(shape, _empty_value(name), dtype=self.dtypes[name])
         return (
             empty.to(memory_format=torch.channels_last)
             if len(shape) == 4 and self.kind != "stacked"
@@ -122,31 +122,30 @@ class Pack:
     """A packed network with slots, each of which holds one member or is empty.
 
     `module` takes images (batch, `inputs.size`, height, width), or (slots, batch, channels, height, width) where
-    members are stacked. It gives class scores (batch, slots, classes), or (batch, classes) where the pack is a single
-    network as it is. Its tensors have the members' own names.
-    `masks` has one tensor per parameter: 1 where a member's surviving weight, bias or normalisation lies, 0 between the
-    blocks, in pruned places, in padding and in empty slots. A step that multiplies the gradients by it keeps the
-    members apart for ever.
+    members are stacked. It returns class scores (batch, slots, classes), or (batch, classes) if the pack is a single
+    network. Its tensors have the same names as the members'.
+    `masks` has one tensor per parameter: 1 for parameters that a member has left, 0 for pruned ones, between blocks, in
+    padding and in empty slots. Gradients are multiplied by it, so zeros stay zero and members stay apart.
     """
 
     module: nn.Module
     layout: PackLayout
     masks: dict[str, torch.Tensor]
     batch_counts: list[dict[str, torch.Tensor] | None]
-    """For every slot None, or what its member's state dict holds besides packed tensors: counts of batches."""
+    """For each slot the `num_batches_tracked` of its member, which are not packed; None if it is empty."""
 
     @property
     def single(self) -> bool:
-        """Whether the pack is one network that runs as it is written."""
+        """Whether the pack is a single, unchanged network."""
         return self.layout.single
 
     @property
     def slots(self) -> int:
-        """The number of members there is room for."""
+        """The number of slots."""
         return self.layout.slots
 
     def load(self, slot: int, state: Tensors, masks: Tensors = NO_MASKS) -> None:
-        """Put a member's state dict in a slot; weights that its masks (by name) prune become zero."""
+        """Write a member's state dict into a slot; pruned weights become zero."""
         self.batch_counts[slot] = self.layout.write_member(self.tensors(), self.masks, slot, state, masks)
 
     @torch.no_grad()
@@ -163,18 +162,18 @@ class Pack:
         return empty_pack(copy.deepcopy(self.module), self.layout)
 
     def wipe(self) -> None:
-        """Empty all slots and what lies between them: a number that is not finite gets everywhere."""
+        """Empty all slots, and what is between them, because values that are not finite spread everywhere."""
         self.batch_counts[:] = [None] * self.slots
         with torch.no_grad():
             for name, tensor in (*self.tensors().items(), *self.masks.items()):
-                tensor.fill_(_resting_value(name))
+                tensor.fill_(_empty_value(name))
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """The packed parameters by name, in the order of the masks."""
         return dict(self.module.named_parameters())
 
     def join(self, images: torch.Tensor) -> torch.Tensor:
-        """Images of all slots, (slots, batch, channels, height, width), as the module takes them."""
+        """Convert images (slots, batch, channels, height, width) to what the module takes."""
         return join(images, self.layout.channels, images.dtype)
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -185,7 +184,7 @@ class Pack:
 
 
 def join(images: torch.Tensor, channels: int | None, dtype: torch.dtype) -> torch.Tensor:
-    """Images (slots, batch, C, H, W) side by side along channels, padded, channels last in memory; or as they are."""
+    """Join images (slots, batch, C, H, W) along channels, padded, channels last; keep them if `channels` is None."""
     if channels is None:
         return images.to(dtype)
     rows = images.permute(1, 3, 4, 0, 2).flatten(3)
@@ -203,9 +202,9 @@ def empty_pack(module: nn.Module, layout: PackLayout) -> Pack:
 def single_network(
     network: nn.Module, *, image_shape: Sequence[int], device: torch.device | str = "cpu"
 ) -> Pack:
-    """A pack of one network that runs as it is written, for families that cannot be packed.
+    """An empty pack that is a single, unchanged network, for families that cannot be packed.
 
-    It is the network of the plain loop, with channels last, and empty until it is filled.
+    Like the plain loop's network it has channels last.
     """
     module = copy.deepcopy(network)
     module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -221,7 +220,7 @@ def single_network(
 
 
 def all_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers, those that a state dict leaves out too; a shared one has all its names."""
+    """Parameters and buffers, including non-persistent ones; a shared one is listed under each of its names."""
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -238,11 +237,11 @@ def pack(
     dtype: torch.dtype = torch.float32,
     memory_format: torch.memory_format = torch.contiguous_format,
 ) -> Pack:
-    """Build an empty pack with one slot for every given network; these only lend their graphs and shapes.
+    """Build an empty pack with one slot per network; only the networks' graphs and shapes are used.
 
-    Images and outputs of convolutions are padded to `multiple` channels. `smallest_group` lets these be cut
-    into groups of at least so many channels where no member crosses them; None keeps them dense. Raises
-    `Unpackable` with the name of the first module or operation that is not known to keep members apart.
+    Images and outputs of convolutions are padded to a multiple of `multiple` channels. Convolutions are divided into
+    groups of at least `smallest_group` channels if no member crosses them; None keeps them dense. Raises `Unpackable`
+    with the name of the first module or operation that might mix members.
     """
     different = {id(model): model for model in members}
     traced = {key: trace(model, image_shape) for key, model in different.items()}
@@ -262,7 +261,7 @@ def pack(
 
 
 def _with_member_axis(plan: PackPlan) -> fx.Graph:
-    """End the graph with (batch, slots, classes); scores that lie between padding are picked out first."""
+    """Let the graph return (batch, slots, classes), without padding."""
     classes = set(plan.outputs.counts())
     if len(classes) > 1:
         raise Unpackable(f"The networks of a pack have different numbers of classes: {sorted(classes)}.")
@@ -285,7 +284,7 @@ fx.wrap("_pick")
 
 
 def _refuse_unpacked(model: nn.Module, plan: PackPlan) -> None:
-    """A tensor that the graph does not use through a known layer would silently stay behind."""
+    """Refuse tensors that belong to no known layer; they would not be trained."""
     left = [name for name in model.state_dict() if name not in plan.blocks and not name.endswith(BATCH_COUNT)]
     if left:
         raise Unpackable(
@@ -293,5 +292,5 @@ def _refuse_unpacked(model: nn.Module, plan: PackPlan) -> None:
         )
 
 
-def _resting_value(name: str) -> float:
+def _empty_value(name: str) -> float:
     return 1.0 if name.endswith("running_var") else 0.0

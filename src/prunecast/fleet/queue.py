@@ -1,4 +1,4 @@
-"""Which levels train next and together: chains are grouped, ranked by the work they have left, dealt into packs."""
+"""The queue of waiting levels: which train together, in which order, and how they are divided into packs."""
 
 import math
 from collections import Counter, defaultdict, deque
@@ -10,22 +10,22 @@ from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
 BUDGET = 16.0
-"""Widths added up in one pack, unless another size is found to be better on the device at hand."""
+"""The total width of a pack on a GPU, unless another size is measured to be faster on this device."""
 BUDGET_ON_CPU = 4.0
-"""The same on a CPU, where a pack saves calls and nothing else."""
+"""The total width of a pack on a CPU, where packs only save calls."""
 FEWEST_PACKS = 2
-"""Packs at once at least: one trains while the levels of another end."""
+"""The least number of packs at once: one trains while the levels of another end."""
 LONG = 1_000
-"""Steps that take longer than it takes to close a level."""
+"""A level of more steps than this takes longer than closing another level."""
 
 ChainGroup = tuple[object, ...]
-"""What chains share that train together at one level or another."""
+"""What chains have in common that may ever train together."""
 PackShape = tuple[float, ...]
-"""The widths of a pack's slots, widest first, so that equal groups of channels fit the members."""
+"""The widths of a pack's slots, widest first, so that groups of equal size fit the members."""
 
 
 def chain_group(spec: ChainSpec) -> ChainGroup:
-    """The group of a chain, which need not be open yet."""
+    """The group of a chain; it need not be open."""
     recipe = replace(spec.recipe, name="", checkpoint_steps=1)
     data = (spec.dataset, spec.loader, spec.image_size, spec.test_share, spec.split_seed, spec.num_examples)
     return spec.family, spec.depth, *data, recipe
@@ -37,11 +37,11 @@ class Rank:
 
     group: ChainGroup
     steps: int
-    """Of the level."""
+    """Steps of the level."""
     work: int
-    """Along the longest of its chains, this level included."""
+    """Work left in the longest of its chains, this level included."""
     widths: frozenset[float] = frozenset()
-    """Of the networks, which matter where networks of different widths cannot share a pack."""
+    """Widths of the networks; they matter if networks of different widths cannot share a pack."""
 
 
 def rank_of(members: Sequence[Member]) -> Rank:
@@ -54,24 +54,24 @@ def rank_of(members: Sequence[Member]) -> Rank:
 
 
 def weighted(steps: int, depth: int) -> int:
-    """What steps count for where chains are compared: they take longer in deeper networks."""
+    """The work of some steps, by which chains are compared: steps of deeper networks take longer."""
     return steps * depth
 
 
 def work_of_level(spec: ChainSpec) -> int:
-    """What a whole level counts for."""
+    """The work of a whole level."""
     return weighted(timeline(spec.recipe, spec.num_examples).total, spec.depth)
 
 
 def levels_left(member: Member) -> int:
-    """The most levels that a chain may still train."""
+    """The maximum number of levels that a chain still trains."""
     return max(1, member.job.rules.level_cap - member.level.level + 1)
 
 
 def deal(members: Sequence[Member], budget: float) -> list[list[Member]]:
-    """Members in as few packs as the budget of widths allows, all alike, the first with the most of each width.
+    """Divide members into as few packs as the budget of widths allows.
 
-    What every pack holds is part of what the first holds, so one shape serves them all.
+    Each width is divided evenly, and the first packs get the rest. So the shape of the first pack fits all others.
     """
     by_width = Counter(member.width for member in members)
     packs = math.ceil(sum(width * count for width, count in by_width.items()) / budget)
@@ -84,25 +84,25 @@ def deal(members: Sequence[Member], budget: float) -> list[list[Member]]:
 
 
 def shape_of(members: Sequence[Member]) -> PackShape:
-    """The shape that just holds these members."""
+    """The smallest shape that holds these members."""
     return tuple(sorted((member.width for member in members), reverse=True))
 
 
 def fitting(known: Sequence[PackShape], members: Sequence[Member], widest: float) -> PackShape | None:
-    """The narrowest known shape with a slot for everybody, if it is not wider than `widest`."""
+    """The narrowest known shape with a slot for every member; None if all are wider than `widest`."""
     wanted = Counter(member.width for member in members)
     good = [shape for shape in known if not wanted - Counter(shape) and sum(shape) <= widest]
     return min(good, key=sum, default=None)
 
 
-def places(shape: PackShape, members: Sequence[Member]) -> list[int]:
-    """A slot of its own width for every member."""
+def slots_by_width(shape: PackShape, members: Sequence[Member]) -> list[int]:
+    """A slot for each member, of the member's width."""
     free = {width: [slot for slot, own in enumerate(shape) if own == width] for width in set(shape)}
     return [free[member.width].pop(0) for member in members]
 
 
 def split(members: list[Member], suspects: Sequence[int]) -> list[list[Member]]:
-    """The first to show numbers that are not finite, and the rest; halves if all showed them at once."""
+    """Divide a pack into the suspects, at these positions, and the rest; into halves if all are suspects."""
     if len(suspects) == len(members):
         return halves(members)
     return [
@@ -112,7 +112,7 @@ def split(members: list[Member], suspects: Sequence[int]) -> list[list[Member]]:
 
 
 def halves(members: list[Member]) -> list[list[Member]]:
-    """Two packs in place of one."""
+    """Divide a pack into two."""
     middle = len(members) // 2
     return [members[:middle], members[middle:]]
 
@@ -123,12 +123,12 @@ class Training:
 
     rank: Rank
     share: float
-    """Its width over the budget; 0 for a network that trains alone."""
+    """Its width divided by the budget; 0 for a network that trains alone."""
 
 
 @dataclass(kw_only=True)
-class UnderWay:
-    """What a fleet is doing at the moment."""
+class InProgress:
+    """The chains that are being opened, and the levels that are being trained or closed."""
 
     opening: list[ChainGroup] = field(default_factory=list)
     training: list[Training] = field(default_factory=list)
@@ -136,13 +136,13 @@ class UnderWay:
 
     @property
     def full_packs(self) -> float:
-        """The budgets that packs in training add up to."""
+        """The total width of the packs in training, in budgets."""
         return sum(own.share for own in self.training)
 
     def leaves_room(self, own: Rank, at_once: int) -> bool:
-        """Whether a level may start: fewer than `at_once` have more work left.
+        """Whether a level may start: fewer than `at_once` others have at least as much work left.
 
-        A chain whose level is being closed goes on in a moment, so a long level does not take its place.
+        A chain whose level is being closed will go on soon, so it counts as one of them before a long level.
         """
         ahead = [other.rank.group for other in self.training if other.rank.work >= own.work]
         if own.steps > LONG:
@@ -152,50 +152,50 @@ class UnderWay:
 
 
 class PackQueue:
-    """Levels that wait: those that may be packed together, and packs that are formed already."""
+    """Waiting levels: those that are not in a pack yet, and packs that wait to start."""
 
     def __init__(
         self,
         budget: Callable[[PackKind, Sequence[Member]], float | None],
-        under_way: UnderWay,
+        in_progress: InProgress,
         mixes: Callable[[PackKind], bool] = lambda kind: True,
     ) -> None:
-        """`budget` says how wide a pack may be; None says that networks of a kind train alone.
+        """`budget` returns the largest total width of a pack, or None if networks of the kind train alone.
 
-        `mixes` says whether networks of different widths may be in one.
+        `mixes` returns whether networks of different widths may share a pack.
         """
-        self._budget, self._under_way, self._mixes = budget, under_way, mixes
+        self._budget, self._in_progress, self._mixes = budget, in_progress, mixes
         self._ready: dict[tuple[LevelGroup, float | None], list[Member]] = {}
-        """Members that may share packs, by their group, and by their width where it may not be another."""
+        """Members that may share packs: by group, and also by width if different widths cannot share a pack."""
         self._formed: deque[list[Member]] = deque()
 
     def put(self, member: Member) -> None:
-        """Let a level wait for others to be packed with."""
+        """Add a level, which will be packed with others."""
         group = group_of(member)
         width = None if self._mixes(group.kind) else member.width
         self._ready.setdefault((group, width), []).append(member)
 
     def put_packs(self, packs: Iterable[list[Member]]) -> None:
-        """Let packs wait that are formed already; they go before all others."""
+        """Add packs that are formed already; they start before all others."""
         self._formed.extend(packs)
 
     def put_back(self, members: list[Member]) -> None:
-        """Let a pack that could not start be the next."""
+        """Put a pack that could not start at the front."""
         self._formed.appendleft(members)
 
     def next_pack(self, at_once: int, coming: Collection[ChainGroup]) -> list[Member] | None:
-        """The next pack, if one of `at_once` may start; chains of the groups `coming` are about to be opened."""
+        """The next pack, or None if none may start. Chains of the groups `coming` will be opened soon."""
         if self._formed:
-            room = self._under_way.leaves_room(rank_of(self._formed[0]), at_once)
+            room = self._in_progress.leaves_room(rank_of(self._formed[0]), at_once)
         else:
             room = self._form(at_once, coming)
         return self._formed.popleft() if room else None
 
     def _form(self, at_once: int, coming: Collection[ChainGroup]) -> bool:
-        """Deal the group with the most work left into packs, of those that need not wait for anybody."""
+        """Form packs of the group with the most work left, among groups that need not wait for more members."""
         ranked = [(rank_of(members), *key, members) for key, members in self._ready.items()]
         for rank, group, width, members in sorted(ranked, key=lambda own: own[0].work, reverse=True):
-            if not self._under_way.leaves_room(rank, at_once):
+            if not self._in_progress.leaves_room(rank, at_once):
                 continue
             budget, total = self._budget(group.kind, members), sum(own.width for own in members)
             if budget is None:
@@ -211,32 +211,32 @@ class PackQueue:
         return False
 
     def _enough(self, rank: Rank, budget: float, width: float | None) -> float:
-        """The widths that need not wait for other levels to share a pack with: one full pack beats two."""
+        """The total width from which a group does not wait for more members: one full pack is faster than two."""
 
         def joins(other: Rank) -> bool:
             return rank.group == other.group and (width is None or width in other.widths)
 
-        if any(map(joins, self._under_way.closing)):
+        if any(map(joins, self._in_progress.closing)):
             return budget
-        return budget / 2 if any(joins(own.rank) for own in self._under_way.training) else 0.0
+        return budget / 2 if any(joins(own.rank) for own in self._in_progress.training) else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """What a chain adds to the work of its group."""
+    """A chain's part of the work of its group."""
 
     group: int
-    """Its number: groups themselves take long to compare, and this is done whenever something has ended."""
+    """The group's number: comparing groups takes long, and this is done whenever something has ended."""
     work: int
-    """Of one level."""
+    """Work of one level."""
     width: float
 
 
-class Remaining:
-    """Levels that every chain may still train, and how many packs should train at once so that all end soonest."""
+class RemainingWork:
+    """The levels that each chain may still train, and how many packs should train at once to end soonest."""
 
     def __init__(self, jobs: Iterable[tuple[int, ChainJob]]) -> None:
-        """All of them, to start with."""
+        """Start with all levels of all chains."""
         self._levels: dict[int, int] = {}
         self._parts: dict[int, _Part] = {}
         self._groups: dict[ChainGroup, int] = {}
@@ -247,7 +247,7 @@ class Remaining:
             self._parts[number] = _Part(group=own, work=work_of_level(job.spec), width=job.spec.width)
 
     def keep_widths_apart(self, group: ChainGroup) -> None:
-        """Count a pack for every width of a group, because networks of different widths cannot share one."""
+        """Count the packs of a group width by width, because networks of different widths cannot share one."""
         self._unmixed.add(self._groups[group])
 
     def finish(self, number: int) -> None:
@@ -259,7 +259,7 @@ class Remaining:
         self._levels[number] = 0
 
     def packs_at_once(self, budget: float, most: int) -> int:
-        """As many as keep up with the longest chain: others beside it would only slow it down, and it ends last."""
+        """The fewest packs with which all other chains end together with the longest; more would only slow it down."""
         longest: defaultdict[tuple[int, float | None], int] = defaultdict(int)
         widths: defaultdict[tuple[int, float | None], float] = defaultdict(float)
         for number, levels in self._levels.items():

@@ -1,4 +1,4 @@
-"""A pack on its own stream, with its steps captured as CUDA graphs where the device can do that."""
+"""A pack on its own stream, with its steps captured as CUDA graphs on a GPU."""
 
 import contextlib
 import logging
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.data import Source
-from prunecast.fleet.device import Mark
+from prunecast.fleet.device import StreamEvent
 from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation, on_device
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step
 from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
@@ -23,36 +23,36 @@ WARM_UPS = 3
 MANY_SHAPES = 1000
 STEPS_PER_GRAPH = 8
 ONE_KERNEL: dict[str, Any] = {"realize_opcount_threshold": 500}
-"""Looking images up, mirroring, moving, scaling and joining them is one kernel; left alone it would be two."""
+"""Makes one kernel of looking up, mirroring, shifting, scaling and joining images; by default there are two."""
 FIXED_LOOPS: dict[str, Any] = {"loop_ordering_after_fusion": False}
-"""torch 2.11 fails with an AssertionError when it reorders the loops of some optimizer steps."""
+"""torch 2.11 fails with an AssertionError if it may reorder the loops of some optimizer steps."""
 
-Way = Literal["written", "compiled", "fused"]
-"""How a step runs: as it is written, compiled by torch, or by the package's own kernels."""
+StepMode = Literal["eager", "compiled", "fused"]
+"""How a step runs: eager, compiled by torch, or fused in the package's own kernels."""
 
 
 @dataclass(kw_only=True)
 class Runner:
-    """A pack that can be advanced by any number of steps without waiting for the device."""
+    """A pack and its step; it launches any number of steps without waiting for the device."""
 
     trainer: PackTrainer
     step: Callable[[], None]
     """One step, launched kernel by kernel."""
-    way: Way
+    mode: StepMode
     exclusive_stream: ExclusiveStream[torch.cuda.Stream] | None = None
     """None on a CPU."""
     graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)
-    """By number of steps; empty where nothing was captured."""
+    """CUDA graphs by number of steps; empty if nothing was captured."""
     evaluations: dict[int, FusedEvaluation] = field(default_factory=dict)
-    """How a fused pack is evaluated, by the identity of the source of examples."""
+    """The evaluations of a fused pack, by the `id` of the source of examples."""
 
     @property
     def stream(self) -> torch.cuda.Stream | None:
-        """The stream that everything of this pack runs on."""
+        """The stream of this pack; None on a CPU."""
         return None if self.exclusive_stream is None else self.exclusive_stream.stream
 
     def advance(self, steps: int) -> None:
-        """Launch this number of steps, from the cursor on."""
+        """Launch this number of steps, starting at the cursor."""
         for size in sorted(self.graphs, reverse=True):
             many, steps = divmod(steps, size)
             for _ in range(many):
@@ -63,22 +63,22 @@ class Runner:
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Make everything that this thread launches go to the runner's stream."""
+        """Make the runner's stream the current one."""
         with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
             yield
 
-    def mark(self) -> Mark:
-        """Mark the current end of the stream."""
-        return Mark(self.stream)
+    def record_event(self) -> StreamEvent:
+        """Record an event at the current end of the stream."""
+        return StreamEvent(self.stream)
 
     def synchronize(self) -> None:
-        """Wait until the device has done everything; released memory is reused at once, so call it before."""
+        """Wait for the stream. Call it before releasing memory that the stream may still use."""
         if self.stream is not None:
             self.stream.synchronize()
 
 
 def device_tensors(runner: Runner) -> list[Tensor]:
-    """Everything that a runner's steps read and write."""
+    """The tensors that a runner's steps read and write."""
     trainer, labels = runner.trainer, runner.trainer.source.labels
     packed = (*trainer.pack.tensors().values(), *trainer.pack.masks.values(), *trainer.trained)
     return [
@@ -94,17 +94,17 @@ def device_tensors(runner: Runner) -> list[Tensor]:
 
 
 def make_runner(trainer: PackTrainer, module: nn.Module, programs: Programs) -> Runner:
-    """Give a pack a stream and, on a GPU, graphs; what the trial steps changed is put back.
+    """Make the runner of a pack: its stream and, on a GPU, its CUDA graphs. Trial steps are undone.
 
-    `module` is whose graph is run: the pack's own, or one that all compiled packs of a shape share.
+    `module` is the module that is called: the pack's own, or one that all compiled packs of a shape share.
     """
-    written = partial(step, trainer, trainer.pack.module, EAGER)
-    runner = _on_stream(trainer, written, "written")
+    eager = partial(step, trainer, trainer.pack.module, EAGER)
+    runner = _on_stream(trainer, eager, "eager")
     with MODULE_CALLS, runner.current():
         capturable = runner.stream is not None
         if capturable:
             with algorithm_trials(trainer.cursor.device):
-                capturable = _warm_up_for_capture(trainer, written)
+                capturable = _warm_up_for_capture(trainer, eager)
         if programs is not EAGER:
             _compile(runner, partial(step, trainer, module, programs))
         if capturable:
@@ -115,7 +115,7 @@ def make_runner(trainer: PackTrainer, module: nn.Module, programs: Programs) -> 
 
 
 def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
-    """Give a pack with steps by the package's own kernels a stream and graphs; it needs neither trials nor modules."""
+    """Make the runner of a fused pack; it needs no trials of algorithms and calls no module."""
     runner = _on_stream(fused.trainer, fused, "fused")
     with runner.current():
         _warm_up(fused.trainer, fused)
@@ -129,17 +129,17 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
     return runner
 
 
-def _on_stream(trainer: PackTrainer, step: Callable[[], None], way: Way) -> Runner:
+def _on_stream(trainer: PackTrainer, step: Callable[[], None], mode: StepMode) -> Runner:
     device = trainer.cursor.device
     exclusive = exclusive_stream(device) if device.type == "cuda" else None
     if exclusive is not None:
         exclusive.stream.wait_stream(torch.cuda.current_stream(device))
-    return Runner(trainer=trainer, step=step, way=way, exclusive_stream=exclusive)
+    return Runner(trainer=trainer, step=step, mode=mode, exclusive_stream=exclusive)
 
 
 @contextlib.contextmanager
 def algorithm_trials(device: torch.device) -> Iterator[None]:
-    """Let the library of convolutions try all its algorithms and remember the best, on a device that is idle."""
+    """Let cuDNN try its algorithms and remember the fastest, on a device that is idle."""
     torch.cuda.synchronize(device)
     before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
     try:
@@ -156,7 +156,7 @@ def _warm_up(trainer: PackTrainer, step: Callable[[], None]) -> None:
 
 
 def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool:
-    """Run trial steps; False if a step waits for the device, which a graph cannot contain."""
+    """Run trial steps; return False if a step waits for the device, so that it cannot be captured."""
     _warm_up(trainer, step)
     try:
         with no_waiting():
@@ -169,7 +169,7 @@ def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool
 
 
 def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
-    """Compile outside of a graph; if that fails, keep the step as it is written."""
+    """Compile the step before it is captured; if that fails, keep the eager step."""
     _allow_many_shapes()
     try:
         _warm_up(runner.trainer, compiled)
@@ -178,11 +178,11 @@ def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
     except Exception as failure:
         LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _in_one_line(failure))
     else:
-        runner.step, runner.way = compiled, "compiled"
+        runner.step, runner.mode = compiled, "compiled"
 
 
 def _capture(runner: Runner) -> None:
-    """Capture one step and several as graphs that share their memory."""
+    """Capture one step, and several, as CUDA graphs that share a memory pool."""
     trainer = runner.trainer
     if runner.stream is None:
         return
@@ -206,7 +206,7 @@ def _capture(runner: Runner) -> None:
 
 
 def compiled_programs() -> Programs:
-    """The parts of a step, each compiled on its first call, once per shape of pack."""
+    """The compiled parts of a step; each is compiled at its first call with a shape of pack."""
     return Programs(
         gather=torch.compile(gather, dynamic=False, options=ONE_KERNEL),
         forward=torch.compile(forward, dynamic=False),
@@ -215,7 +215,7 @@ def compiled_programs() -> Programs:
 
 
 def _allow_many_shapes() -> None:
-    """Let torch compile more than eight shapes; newer versions of torch keep this setting per thread."""
+    """Let torch compile more than eight shapes; newer versions of torch have this setting per thread."""
     import torch._dynamo
 
     config = torch._dynamo.config
@@ -225,5 +225,5 @@ def _allow_many_shapes() -> None:
 
 
 def _in_one_line(failure: Exception) -> str:
-    """An exception in one line."""
+    """An exception as one line."""
     return f"{type(failure).__name__}: {failure}".partition("\n")[0]

@@ -1,6 +1,6 @@
-"""Where packs are built, kept and used again: their shapes, how wide they may be, and which way they train.
+"""The pool of runners: builds packs, keeps idle ones for reuse, and decides their shapes, widths and how steps run.
 
-All of it belongs to the thread that owns the device.
+Only the device thread uses it.
 """
 
 import gc
@@ -20,7 +20,7 @@ from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import FleetOptions, Member, PackKind
 from prunecast.fleet.pack import Arrangement, Pack, pack, single_network
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
-from prunecast.fleet.runner import Runner, Way, compiled_programs, make_fused_runner, make_runner
+from prunecast.fleet.runner import Runner, StepMode, compiled_programs, make_fused_runner, make_runner
 from prunecast.fleet.slots import Shape, SlicedShape, Slot, sliced_shape, widths
 from prunecast.fleet.stack import refuse_unstackable, stack
 from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_unpackable
@@ -31,65 +31,65 @@ from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
 PATH_LOG = logging.getLogger("prunecast.paths")
-"""One line for every family: which way it takes."""
-PATHS: Mapping[tuple[Arrangement, Way], str] = MappingProxyType(
+"""Logs one line per family: how it trains."""
+PATHS: Mapping[tuple[Arrangement, StepMode], str] = MappingProxyType(
     {
         ("side by side", "fused"): "in packs along channels, by kernels of its own",
         ("side by side", "compiled"): "in packs along channels, compiled",
-        ("side by side", "written"): "in packs along channels, uncompiled",
+        ("side by side", "eager"): "in packs along channels, uncompiled",
         ("stacked", "compiled"): "in stacks of one width, compiled",
-        ("stacked", "written"): "in stacks of one width, uncompiled",
-        ("alone", "written"): "one network at a time, some side by side",
+        ("stacked", "eager"): "in stacks of one width, uncompiled",
+        ("alone", "eager"): "one network at a time, some side by side",
     }
 )
 CANDIDATE_BUDGETS = (8.0, 16.0, 32.0)
-"""Budgets that are tried out on a GPU."""
+"""Budgets that are timed on a GPU."""
 NEAR_THE_BEST = 1.05
-"""The usual budget is kept if it is so near to the best one in time per network."""
+"""The usual budget is kept if its time per network is at most this many times the best."""
 TIMED_STEPS = 24
 LOADED_STEPS = 256
-"""Steps whose examples a pack has room for at least: short epochs are loaded several at once."""
+"""Every pack has room for the examples of at least this many steps; several short epochs are loaded at once."""
 FUSED_ON = ("cuda",)
-"""Kinds of devices with kernels of our own."""
+"""Types of devices on which packs may be fused."""
 STACKED_ON: tuple[str, ...] = ("cpu", "cuda")
-"""Kinds of devices on which stacks were seen to give what their members give alone."""
+"""Types of devices on which stacks were verified to compute what their members compute alone."""
 WASTE = 2.0
-"""How many times as wide as its members an uncompiled pack may be before another shape is made."""
+"""An eager pack may be this many times as wide as its members; beyond that, a new shape is made."""
 COMPILE_FROM: Mapping[Arrangement, int] = MappingProxyType(
     {"side by side": 50_000, "stacked": 5_000, "alone": 50_000}
 )
-"""Steps from which compiling a shape pays. Stacks gain more than packs: a compiled step takes half the time."""
+"""Steps from which compiling pays. Stacks gain more: a compiled step takes half the time."""
 SPARED_FROM = 400_000
-"""Steps times widths of empty slots from which a narrower shape is compiled: they take three minutes on an H200."""
+"""A narrower shape is compiled if steps times widths of empty slots exceed this: three minutes on an H200."""
 SPARED_FUSED = 20_000
-"""The same for fused packs, which are ready within seconds."""
+"""The same limit for fused packs, which are built within seconds."""
 SLICED_ON = ("cpu",)
-"""Kinds of devices on which uncompiled packs of sliced networks were seen to be faster."""
+"""Types of devices on which eager packs of sliced networks were measured to be faster."""
 MOST_SLICED = 8
-"""Shapes of sliced networks that are kept for later packs."""
+"""The number of shapes of sliced networks that are kept for reuse."""
 
 
 @dataclass(kw_only=True)
 class PacksOfKind:
-    """What is known about packs of one kind, and the runners that nobody uses."""
+    """The shapes, idle runners and settings of packs of one kind."""
 
     arrangement: Arrangement = "side by side"
     shapes: list[PackShape] = field(default_factory=list)
     sliced: list[SlicedShape] = field(default_factory=list)
-    """Shapes of slots for networks that lost channels, the one used last at the end."""
+    """Shapes for networks that lost channels; the one used last is at the end."""
     prototypes: dict[Shape, Pack] = field(default_factory=dict)
     idle: dict[Shape, list[Runner]] = field(default_factory=dict)
     made: dict[Shape, int] = field(default_factory=dict)
-    """Runners that there are of each shape, idle ones and those in use."""
+    """The number of runners of each shape, idle or in use."""
     bytes: dict[Shape, int] = field(default_factory=dict)
-    """The most memory that a runner of each shape took."""
+    """The most memory that building a runner of each shape took."""
     budget: float | None = None
-    """Widths added up in one pack, once that was measured or found too large."""
+    """The total width of a pack, once it was measured or reduced; None before."""
     compiling: bool | None = None
-    """Whether to compile: as asked for, or None before it is known whether that pays; False once it has failed."""
+    """Whether to compile: as the options say, or None until it is known whether it pays; False once it has failed."""
 
     def shape(self, members: Sequence[Member], *, fused: bool) -> PackShape:
-        """The narrowest known shape that holds them, or a new one that just does where that pays."""
+        """The narrowest known shape that holds the members, or a new one without empty slots if that pays."""
         first, own = members[0].level, shape_of(members)
         steps = max(1, first.last - first.first) * max(map(levels_left, members))
         if self.compiling is None:
@@ -100,7 +100,7 @@ class PacksOfKind:
         return found or own
 
     def slots(self, members: Sequence[Member]) -> SlicedShape | None:
-        """Slots for members without their removed channels; None where whole networks are worth no other shape."""
+        """Slots for members without their removed channels; None if that would not pay."""
         found = sliced_shape(members, self.sliced, WASTE)
         if found is not None:
             self.sliced = [*(shape for shape in self.sliced if shape != found), found]
@@ -110,7 +110,7 @@ class PacksOfKind:
         return found
 
     def keeps(self, shape: Shape) -> bool:
-        """Whether a runner of this shape may be used again."""
+        """Whether a runner of this shape is kept for reuse."""
         return shape in self.sliced or not any(isinstance(slot, Slot) for slot in shape)
 
     def _forget(self, shape: SlicedShape) -> None:
@@ -118,19 +118,19 @@ class PacksOfKind:
         self.prototypes.pop(shape, None)
 
     def _spare(self, shape: PackShape, steps: int, *, fused: bool) -> float:
-        """The widths that may stay empty for so many steps, because another shape would cost more."""
+        """The total width of empty slots that is cheaper, for this many steps, than a new shape."""
         if fused:
             return SPARED_FUSED / steps
         return SPARED_FROM / steps if self.compiling else (WASTE - 1) * sum(shape)
 
     def drop_idle(self) -> None:
-        """Let go of all idle runners."""
+        """Release all idle runners."""
         for shape, runners in self.idle.items():
             self.made[shape] -= len(runners)
             runners.clear()
 
     def shrink(self, shape: Shape) -> None:
-        """Make smaller packs than this one from now on."""
+        """Make only smaller packs from now on, and forget shapes that are not smaller."""
         total = sum(widths(shape))
         self.budget = max(total / 2, min(widths(shape)))
         self.shapes = [known for known in self.shapes if sum(known) < total]
@@ -140,22 +140,22 @@ class PacksOfKind:
 
 
 class RunnerPool:
-    """All packs of a fleet."""
+    """All runners of a fleet, by kind and shape."""
 
     def __init__(self, specs: Sequence[ChainSpec], options: FleetOptions, packs: int | None = None) -> None:
-        """Look at all specs, so that buffers are large enough for the longest epoch from the start.
+        """Create an empty pool; its buffers will fit the longest epoch of these specs.
 
-        `packs` are expected to train at once, by default the most that the options allow.
+        `packs` is the number of packs expected to train at once, by default the most that the options allow.
         """
         self._options, self._packs = options, packs or options.most_packs
         self._kinds: dict[PackKind, PacksOfKind] = {}
         self._programs: Programs | None = None
         self._fusable: dict[tuple[PackKind, float], bool] = {}
-        """By the widest network of a pack: wide ones need more memory than a block of threads has."""
+        """By kind and the widest network of a pack: wide networks need more shared memory than a block has."""
         self._unfused: dict[tuple[PackKind, float], str] = {}
-        """Why not."""
+        """Why packs are not fused, by kind and widest network."""
         self._why: dict[PackKind, list[str]] = {}
-        """What keeps networks of a kind from a faster way."""
+        """Why networks of a kind are not packed or stacked."""
         self._logged: set[str] = set()
         self._longest: dict[int, int] = {}
         for times in (timeline(spec.recipe, spec.num_examples) for spec in specs):
@@ -163,7 +163,7 @@ class RunnerPool:
         self.building_seconds = 0.0
 
     def add(self, kind: PackKind, chain: Chain) -> bool:
-        """Get to know a kind by one of its chains; whether its networks can be packed."""
+        """Add a kind, shown by one of its chains; return whether its networks can be packed or stacked."""
         if kind not in self._kinds:
             own = self._arrangement(kind, chain)
             self._kinds[kind] = PacksOfKind(arrangement=own, compiling=self._options.compile)
@@ -174,7 +174,7 @@ class RunnerPool:
         return self._kinds[kind].arrangement == "side by side"
 
     def _arrangement(self, kind: PackKind, chain: Chain) -> Arrangement:
-        """How networks of a kind lie in packs: the first way that they allow."""
+        """The first arrangement that networks of a kind allow: side by side, stacked, alone."""
         image_shape = chain.dataset.train.image_shape
         try:
             refuse_unpackable(kind.recipe)
@@ -206,7 +206,7 @@ class RunnerPool:
         return "stacked"
 
     def budget(self, kind: PackKind, members: Sequence[Member]) -> float | None:
-        """The widths that one pack may add up to, measured where that matters; None where networks train alone."""
+        """The largest total width of a pack, measured if it matters; None if networks train alone."""
         known = self._kinds[kind]
         if known.arrangement == "alone":
             return None
@@ -222,24 +222,24 @@ class RunnerPool:
         return known.budget
 
     def whole_shape(self, kind: PackKind, members: Sequence[Member]) -> PackShape:
-        """The narrowest known shape that holds their whole networks, or a new one that just does where that pays."""
+        """The narrowest known shape that holds their whole networks, or a new one without empty slots if that pays."""
         return self._kinds[kind].shape(members, fused=self.fuses(kind, shape_of(members)))
 
     def shape(self, kind: PackKind, members: Sequence[Member]) -> Shape:
-        """The shape that the members train in: without removed channels where that is faster."""
+        """The shape that the members train in; removed channels are left out if that is faster."""
         whole = self.whole_shape(kind, members)
         if self._slices(kind, whole) and (sliced := self._kinds[kind].slots(members)) is not None:
             return sliced
         return whole
 
     def _slices(self, kind: PackKind, shape: PackShape) -> bool:
-        """Whether networks that lost channels get slots of their own size; a stack has slots of one size."""
+        """Whether networks that lost channels get narrower slots; slots of a stack all have the same size."""
         side_by_side = self._kinds[kind].arrangement == "side by side"
         slow = not self.compiles(kind, shape) and not self.fuses(kind, shape)
         return side_by_side and slow and kind.device.type in SLICED_ON
 
     def take(self, kind: PackKind, shape: Shape, chain: Chain) -> Runner | None:
-        """An idle runner of this shape, or a new one; None where one must be given back first."""
+        """An idle runner of this shape, or a new one; None if it must wait until one is given back."""
         known = self._kinds[kind]
         if known.idle.get(shape):
             return known.idle[shape].pop()
@@ -249,33 +249,33 @@ class RunnerPool:
                 return None
         began, before = time.perf_counter(), free_bytes(kind.device)
         runner = self.build(kind, shape, chain)
-        if self.compiles(kind, shape) and runner.way == "written":
+        if self.compiles(kind, shape) and runner.mode == "eager":
             known.compiling = False
         known.bytes[shape] = max(before - free_bytes(kind.device), known.bytes.get(shape, 0))
         known.made[shape] = known.made.get(shape, 0) + 1
         seconds = time.perf_counter() - began
         self.building_seconds += seconds
-        LOG.info("%s is ready after %.1f s (%s).", describe(shape), seconds, runner.way)
+        LOG.info("%s is ready after %.1f s (%s).", describe(shape), seconds, runner.mode)
         self._log_path(kind, shape, runner)
         return runner
 
     def _log_path(self, kind: PackKind, shape: Shape, runner: Runner) -> None:
-        """Log once which way networks of a kind take, and why not a faster one."""
+        """Log once how networks of a kind train, and why not in a faster way."""
         arrangement = self._kinds[kind].arrangement
         reasons = list(self._why.get(kind, []))
         reasons += [own for own in (self._unfused.get((kind, max(widths(shape)))),) if own]
-        compilable = kind.device.type == "cuda" and runner.way == "written" and arrangement != "alone"
+        compilable = kind.device.type == "cuda" and runner.mode == "eager" and arrangement != "alone"
         if compilable and self._options.compile is None:
             reasons.append(f"Compiling pays from {COMPILE_FROM[arrangement]:,} steps of a chain.")
-        line = f"{kind.family} of depth {kind.depth} trains {PATHS[arrangement, runner.way]}."
-        if runner.way != "fused" and reasons:
+        line = f"{kind.family} of depth {kind.depth} trains {PATHS[arrangement, runner.mode]}."
+        if runner.mode != "fused" and reasons:
             line += f" Faster ways are not used: {' '.join(reasons)}"
         if line not in self._logged:
             self._logged.add(line)
             PATH_LOG.info(line)
 
     def unstack(self, kind: PackKind, failure: Exception) -> bool:
-        """Let networks train alone after a stack could not be built or run; False where they were not stacked."""
+        """Train networks alone after a stack could not be built or run; return False if they were not stacked."""
         known = self._kinds[kind]
         if known.arrangement != "stacked":
             return False
@@ -286,9 +286,9 @@ class RunnerPool:
         return True
 
     def give_back(self, kind: PackKind, shape: Shape, runner: Runner) -> None:
-        """Keep a runner for the next pack of its shape, unless its way was given up while it trained."""
+        """Keep a runner for reuse, unless its arrangement or mode was given up while it trained."""
         known = self._kinds[kind]
-        still = {"fused": self.fuses, "compiled": self.compiles}.get(runner.way)
+        still = {"fused": self.fuses, "compiled": self.compiles}.get(runner.mode)
         given_up = runner.trainer.pack.layout.kind != known.arrangement or (still and not still(kind, shape))
         if given_up or not known.keeps(shape):
             self.discard(kind, shape, runner)
@@ -296,13 +296,13 @@ class RunnerPool:
             known.idle.setdefault(shape, []).append(runner)
 
     def discard(self, kind: PackKind, shape: Shape, runner: Runner) -> None:
-        """Forget a runner; stacks that were given up while it trained are not counted any more."""
+        """Forget a runner; stacks that were given up meanwhile are not counted any more."""
         known = self._kinds[kind]
         if runner.trainer.pack.layout.kind == known.arrangement:
             known.made[shape] = known.made.get(shape, 1) - 1
 
     def shrink(self, kind: PackKind, shape: Shape) -> None:
-        """Give back what a pack too large for the memory took, and make smaller ones from now on."""
+        """Release memory after a pack did not fit, and make smaller packs from now on."""
         known = self._kinds[kind]
         known.shrink(shape)
         self._drop_idle()
@@ -310,10 +310,10 @@ class RunnerPool:
         LOG.warning("A pack of width %g does not fit into the memory; trying %g.", total, known.budget)
 
     def give_up(self, kind: PackKind, shape: Shape, runner: Runner, failure: Exception) -> bool:
-        """Go on in a simpler way after a failure in a fused or compiled pack; False where there is none."""
-        if runner.way == "written":
+        """Give up fusing or compiling after a pack failed; return False if its steps were eager."""
+        if runner.mode == "eager":
             return False
-        if runner.way == "fused":
+        if runner.mode == "fused":
             self._give_up_fusing(kind, shape, failure)
         else:
             LOG.warning("A compiled pack failed, so the fleet continues uncompiled: %r", failure)
@@ -322,7 +322,7 @@ class RunnerPool:
         return True
 
     def compiles(self, kind: PackKind, shape: Shape) -> bool:
-        """Whether packs are compiled: unfused on a GPU where that pays, elsewhere where it is asked for."""
+        """Whether packs are compiled: on a GPU if they are not fused and it pays, on a CPU if the options say so."""
         known = self._kinds[kind]
         if known.arrangement == "alone" or self.fuses(kind, shape):
             return False
@@ -330,9 +330,9 @@ class RunnerPool:
         return bool(known.compiling) and (on_gpu or self._options.compile is True)
 
     def fuses(self, kind: PackKind, shape: Shape) -> bool:
-        """Whether packs train by the package's own kernels, which start at once and need no compiling.
+        """Whether packs train with the package's own kernels.
 
-        The answer for a kind and width is kept until a fused pack fails.
+        The answer for a kind and widest network is kept until a fused pack fails.
         """
         key = kind, max(widths(shape))
         side_by_side = self._kinds[kind].arrangement == "side by side"
@@ -341,14 +341,14 @@ class RunnerPool:
         if key not in self._fusable:
             try:
                 self._try_to_fuse(*key)
-            except Exception as reason:  # of any kind: who forms packs asks, and must not end for this
+            except Exception as reason:  # of any type: a kernel that fails must not end the fleet
                 self._give_up_fusing(kind, shape, reason)
             else:
                 self._fusable.setdefault(key, True)
         return self._fusable[key]
 
     def build(self, kind: PackKind, shape: Shape, chain: Chain, *, may_compile: bool = True) -> Runner:
-        """A new runner: fused if possible, otherwise compiled where that pays (and only if it `may_compile`)."""
+        """A new runner: fused if possible, otherwise compiled if that pays and it `may_compile`, otherwise eager."""
         known = self._kinds[kind]
         if shape not in known.prototypes:
             known.prototypes[shape] = self._prototype(kind, shape, chain)
@@ -370,12 +370,12 @@ class RunnerPool:
         return make_runner(trainer, trainer.pack.module, EAGER)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._kinds.clear()
         self._programs = None
 
     def _prototype(self, kind: PackKind, shape: Shape, chain: Chain) -> Pack:
-        """An empty pack, whose graph all runners of its shape share."""
+        """An empty pack; all compiled runners of its shape share its module."""
         image_shape, arrangement = kind.dataset.train.image_shape, self._kinds[kind].arrangement
         if arrangement != "side by side":
             (width, *_) = widths(shape)
@@ -405,7 +405,7 @@ class RunnerPool:
             )
 
     def _give_up_fusing(self, kind: PackKind, shape: Shape, reason: Exception) -> None:
-        """Let packs with networks as wide as the widest of these train in another way from now on."""
+        """Do not fuse packs with the same widest network any more."""
         width = max(widths(shape))
         self._fusable[kind, width] = False
         self._unfused[kind, width] = str(reason)
@@ -414,7 +414,7 @@ class RunnerPool:
         LOG.log(level, "Packs of %s of depth %d up to width %g train without fused steps: %s", *names, reason)
 
     def _try_to_fuse(self, kind: PackKind, width: float) -> None:
-        """Raise what is in the way, as far as one network shows it."""
+        """Raise the reason why packs cannot be fused, as far as a pack of one network shows it."""
         refuse_recipe(kind.recipe)
         with MODULE_CALLS:
             one = pack([network(kind, width)], image_shape=kind.dataset.train.image_shape)
@@ -428,9 +428,9 @@ class RunnerPool:
         return self._programs
 
     def _has_room(self, known: PacksOfKind, kind: PackKind, shape: Shape) -> bool:
-        """Whether another runner of a shape fits, with as much again for evaluation, and a stream is left for it.
+        """Whether there is memory for another runner of a shape, and as much again for evaluation, and a free stream.
 
-        One of a shape never built is taken to be as large as the largest.
+        A shape that was never built is taken to be as large as the largest.
         """
         device = kind.device
         if device.type != "cuda":
@@ -447,9 +447,9 @@ class RunnerPool:
         release_memory()
 
     def measured_budget(self, kind: PackKind, members: Sequence[Member], sizes: Sequence[float]) -> float:
-        """Time packs of some sizes, uncompiled; the usual one is kept unless another is clearly better.
+        """Time eager or fused packs of some sizes; keep the usual budget unless another is clearly faster.
 
-        A pack that cannot be built is no reason to end a fleet: training it finds out which member is at fault.
+        If a pack cannot be built, the usual budget is kept; training will find the member at fault.
         """
         widths, times = sorted((member.width for member in members), reverse=True), dict[float, float]()
         for size in sizes:
@@ -472,7 +472,7 @@ class RunnerPool:
         return chosen
 
     def _step_seconds(self, kind: PackKind, shape: PackShape, chain: Chain) -> float:
-        """Seconds of a step over the widths of a pack, or of several small ones side by side on their streams."""
+        """Seconds of a step per unit of width, of one pack or of several small ones at once."""
         packs = max(1, round(BUDGET / sum(shape)))
         runners = [self.build(kind, shape, chain, may_compile=False) for _ in range(packs)]
         steps = min(len(runners[0].trainer.rates), TIMED_STEPS)
@@ -484,7 +484,7 @@ class RunnerPool:
 
 
 def _advance(runners: Sequence[Runner], steps: int) -> float:
-    """Seconds in which all of these do some steps at the same time."""
+    """Seconds that all these runners take for some steps at the same time."""
     for runner in runners:
         with runner.current():
             runner.trainer.cursor.zero_()
@@ -499,7 +499,7 @@ def _advance(runners: Sequence[Runner], steps: int) -> float:
 
 
 def sample_shape(widths: Sequence[float], size: float) -> PackShape:
-    """Slots like the members, in their proportions, up to a total width."""
+    """A shape of about this total width, with the members' widths in turn."""
     shape: list[float] = []
     while sum(shape) < size:
         shape.append(widths[len(shape) % len(widths)])
@@ -507,7 +507,7 @@ def sample_shape(widths: Sequence[float], size: float) -> PackShape:
 
 
 def best_budget(times: Mapping[float, float]) -> float:
-    """The usual budget, or the one with the least time where that is clearly less; half of all if none fit."""
+    """The usual budget, or the fastest if it is clearly faster; half of the smallest if none fit."""
     if not times:
         return min(CANDIDATE_BUDGETS) / 2
     best = min(times, key=lambda size: times[size])
@@ -515,7 +515,7 @@ def best_budget(times: Mapping[float, float]) -> float:
 
 
 def network(kind: PackKind, width: float) -> nn.Module:
-    """A network that lends its shapes to slots."""
+    """A network of this kind and width; packs use its graph and shapes, not its weights."""
     return families.build(
         kind.family,
         depth=kind.depth,
@@ -527,7 +527,7 @@ def network(kind: PackKind, width: float) -> nn.Module:
 
 
 def in_slot(kind: PackKind, slot: float | Slot, chain: Chain) -> nn.Module:
-    """A network that lends its shapes to one slot: a whole one, or one with as many units as there is room for."""
+    """A network with the shapes of a slot: a whole one, or one with as many units as the slot has room for."""
     if not isinstance(slot, Slot):
         return network(kind, slot)
     whole = chain.untrained if chain.spec.width == slot.width else network(kind, slot.width)
@@ -536,20 +536,20 @@ def in_slot(kind: PackKind, slot: float | Slot, chain: Chain) -> nn.Module:
 
 
 def describe(shape: Shape) -> str:
-    """How a pack is called in messages."""
+    """The name of a pack in messages."""
     sliced = " sliced" if any(isinstance(slot, Slot) for slot in shape) else ""
     return f"A pack of {len(shape)}{sliced} networks, width {sum(widths(shape)):g},"
 
 
 def release_memory() -> None:
-    """Give back what dropped packs had; their modules are part of cycles."""
+    """Free the memory of packs that were dropped; their modules are part of reference cycles."""
     if torch.cuda.is_available():
         gc.collect()
         torch.cuda.empty_cache()
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that nothing uses on a GPU; capturing empties the cache, so it must be empty before, too."""
+    """Free bytes on a GPU. torch's cache is emptied first, because capturing a graph empties it, too."""
     if device.type != "cuda":
         return 0
     torch.cuda.empty_cache()

@@ -1,6 +1,6 @@
 """The scheduler of a fleet: chains are opened, packed, trained and closed by coroutines of the device thread.
 
-Packs are formed anew at every level, and train side by side on their own streams of one device.
+Packs are formed anew at every level. Several train at the same time, each on its own stream.
 """
 
 import contextlib
@@ -18,7 +18,15 @@ from torch import Tensor
 
 from prunecast.errors import StoreError
 from prunecast.fleet.chains import Opener, close_member, draws_noise, open_taken, take_chain
-from prunecast.fleet.device import GUARD, Coroutine, Loop, host_threads, let_go, reports_of, result_of
+from prunecast.fleet.device import (
+    GUARD,
+    Coroutine,
+    Loop,
+    clear_tracebacks,
+    host_threads,
+    result_of,
+    run_in_device_thread,
+)
 from prunecast.fleet.level import Diverged, LevelResult, LevelStopped, LevelTraining
 from prunecast.fleet.members import (
     ChainFailed,
@@ -34,10 +42,10 @@ from prunecast.fleet.queue import (
     BUDGET,
     BUDGET_ON_CPU,
     ChainGroup,
+    InProgress,
     PackQueue,
-    Remaining,
+    RemainingWork,
     Training,
-    UnderWay,
     chain_group,
     halves,
     rank_of,
@@ -47,19 +55,19 @@ from prunecast.fleet.queue import (
 )
 from prunecast.fleet.runner import Runner, device_tensors
 from prunecast.fleet.runner_pool import RunnerPool
-from prunecast.fleet.slots import Shape, places_in, widths
+from prunecast.fleet.slots import Shape, assign_slots, widths
 from prunecast.pruning import Record, Trained, needs_images, open_chain, run_chain, why_ended
 from prunecast.training import settings
 
 LOG = logging.getLogger(__name__)
 FULL_PACKS = 2
-"""Budgets that packs in training may add up to: two full packs, or several narrow ones."""
+"""The maximum total width of packs in training, in budgets: two full packs, or several narrow ones."""
 FleetEvent = LevelFinished | ChainFailed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PackInTraining(Training):
-    """A level of some members, in a pack of this kind and shape."""
+    """A level of some members in a pack of this kind and shape."""
 
     members: list[Member]
     kind: PackKind
@@ -70,7 +78,7 @@ class PackInTraining(Training):
 class Scheduler:
     """Runs chains of one precision on one device.
 
-    Everything but `stop` belongs to the thread that calls `run`.
+    Only the thread that calls `run` may use it, except for `stop`.
     """
 
     def __init__(
@@ -81,37 +89,37 @@ class Scheduler:
         options: FleetOptions,
         opener: Opener,
     ) -> None:
-        """Nothing is opened yet."""
+        """Prepare; no chain is opened yet."""
         self._store, self._device, self._options, self._opener = store, device, options, opener
         self._loop, self._stopping = Loop(), threading.Event()
         self._reason: BaseException | None = None
-        self._remaining = Remaining(jobs)
+        self._remaining = RemainingWork(jobs)
         self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
         self._pool = RunnerPool([job.spec for _, job in jobs], options, self._packs_at_once())
-        self._under_way = UnderWay()
-        self._queue = PackQueue(self._pool.budget, self._under_way, self._pool.mixes)
+        self._in_progress = InProgress()
+        self._queue = PackQueue(self._pool.budget, self._in_progress, self._pool.mixes)
         self._locks: dict[int, ExitStack] = {}
-        """Of all open chains."""
+        """Locks of open chains."""
         self._widths: dict[int, float] = {}
-        """Of all open chains."""
+        """Widths of open chains."""
         self._singles: set[int] = set()
         """Open chains whose networks cannot be packed."""
-        self.left: list[int] = []
-        """Jobs that the plain loop must do after the fleet: data that streams, dropout, failures of the fleet."""
+        self.for_plain_loop: list[int] = []
+        """Jobs for the plain loop after the fleet: streamed data, random numbers, networks that failed here."""
         self.reported: Counter[int] = Counter()
-        """Levels of each job that were reported."""
+        """The number of reported levels of each job."""
 
     def stop(self, reason: BaseException | None = None) -> None:
-        """Let every level store its progress as soon as it can, and start no other; may be called by any thread.
+        """Start no other level, and let those in training store their progress soon; any thread may call it.
 
-        Chains are let go of for this reason, which the store takes note of where it is a time limit.
+        Locks are released with this reason; the store records it if it is a time limit.
         """
         self._reason = reason
         self._stopping.set()
         self._loop.wake()
 
     def run(self, report: Callable[[FleetEvent], None]) -> None:
-        """Run all chains except those in `left`, and report every finished level."""
+        """Run all chains except those in `for_plain_loop`, and report every finished level."""
         began = time.perf_counter()
         self._report = report
         with host_threads(2 * self._options.most_packs + 4, self._options.threads) as self._host:
@@ -130,13 +138,13 @@ class Scheduler:
                 )
 
     def _end(self) -> None:
-        """Let every level store its progress, and release everything."""
+        """Let every level in training store its progress, and release everything."""
         self._stopping.set()
         try:
             while self._loop:
                 with contextlib.suppress(
                     Exception
-                ):  # a full disk or a broken device: what came first is raised
+                ):  # a full disk or a broken device: the first exception is raised
                     self._loop.step()
         finally:
             for lock in self._locks.values():
@@ -144,10 +152,10 @@ class Scheduler:
             self._pool.clear()
 
     def _open_next(self) -> None:
-        """Let the next chain be opened, one at a time, while others train."""
-        if self._jobs and self._has_room() and not self._under_way.opening and not self._stopping.is_set():
+        """Start to open the next chain; one is opened at a time, while others train."""
+        if self._jobs and self._has_room() and not self._in_progress.opening and not self._stopping.is_set():
             number, job = self._jobs.popleft()
-            self._under_way.opening.append(chain_group(job.spec))
+            self._in_progress.opening.append(chain_group(job.spec))
             self._loop.start(self._open(number, job))
 
     def _has_room(self) -> bool:
@@ -158,12 +166,12 @@ class Scheduler:
         return narrow and len(self._widths) < self._options.most_chains
 
     def _coming(self) -> list[ChainGroup]:
-        """The groups of the chain that is being opened and of the one that comes after it."""
+        """The groups of the chain that is being opened and of the next one."""
         following = [chain_group(self._jobs[0][1].spec)] if self._jobs and self._has_room() else []
-        return [*self._under_way.opening, *following]
+        return [*self._in_progress.opening, *following]
 
     def _open(self, number: int, job: ChainJob) -> Coroutine[None]:
-        """Open a chain and report its stored levels; a chain that cannot be opened has failed."""
+        """Open a chain and report its stored levels; report a failure if it cannot be opened."""
         try:
             yield from self._opened(number, job)
         except StoreError:
@@ -171,7 +179,7 @@ class Scheduler:
         except Exception as problem:
             self._fail(number, problem)
         finally:
-            self._under_way.opening.remove(chain_group(job.spec))
+            self._in_progress.opening.remove(chain_group(job.spec))
 
     def _opened(self, number: int, job: ChainJob) -> Coroutine[None]:
         taken = yield from result_of(self._host.submit(take_chain, number, job, self._store))
@@ -184,7 +192,7 @@ class Scheduler:
         dataset = job.dataset()
         streams = dataset.train.streams or dataset.test.streams
         if streams or needs_images(job.spec.method):
-            self._leave(number)
+            self._leave_to_plain_loop(number)
             return
         opening = self._host.submit(open_taken, number, job, self._store, dataset, taken, self._opener)
         member = yield from result_of(opening)
@@ -196,18 +204,18 @@ class Scheduler:
             image_shape = dataset.train.image_shape
             noise = self._host.submit(draws_noise, member.chain.untrained, image_shape)
             if (yield from result_of(noise)):
-                self._leave(number)
+                self._leave_to_plain_loop(number)
                 return
             self._singles.add(number)
         self._queue.put(member)
 
     def _dispatch(self) -> None:
-        """Let packs train, those with the most work first, as long as the device is not full."""
-        under_way = self._under_way
+        """Start packs, those with the most work first, until the device is full."""
+        in_progress = self._in_progress
         while (
             not self._stopping.is_set()
-            and len(under_way.training) < self._options.most_packs
-            and under_way.full_packs < FULL_PACKS
+            and len(in_progress.training) < self._options.most_packs
+            and in_progress.full_packs < FULL_PACKS
         ):
             at_once = self._options.most_packs if self._singles else self._packs_at_once()
             members = self._queue.next_pack(at_once, self._coming())
@@ -219,21 +227,21 @@ class Scheduler:
         return self._remaining.packs_at_once(self._options.budget or usual, self._options.most_packs)
 
     def _start(self, members: list[Member]) -> bool:
-        """Begin a level of a pack; False where it must wait until another gives its runner back."""
+        """Start a level of a pack; return False if it must wait until another pack gives its runner back."""
         kind = group_of(members[0]).kind
-        if self._pool.budget(kind, members) is None and not self._alone(members):
+        if self._pool.budget(kind, members) is None and not self._trains_alone(members):
             return True
         shape: Shape = shape_of(members)
         try:
             shape = self._pool.shape(kind, members)
             runner = self._pool.take(kind, shape, members[0].chain)
         except torch.OutOfMemoryError as failure:
-            let_go(failure)
+            clear_tracebacks(failure)
             self._pool.shrink(kind, shape)
-            self._part(members, failure)
+            self._retry_in_halves(members, failure)
             return True
         except Exception as failure:
-            self._part(members, failure)
+            self._retry_in_halves(members, failure)
             return True
         if runner is None:
             self._queue.put_back(members)
@@ -243,28 +251,28 @@ class Scheduler:
         share = 0.0 if budget is None else sum(widths(shape)) / max(BUDGET, budget)
         rank = rank_of(members)
         pack = PackInTraining(rank=rank, share=share, members=members, kind=kind, shape=shape, runner=runner)
-        self._under_way.training.append(pack)
+        self._in_progress.training.append(pack)
         self._loop.start(self._train(pack), runner.current)
         return True
 
-    def _alone(self, members: list[Member]) -> bool:
-        """Whether a pack is one network that trains alone; others, whose stack failed, are sent to train so."""
+    def _trains_alone(self, members: list[Member]) -> bool:
+        """Whether a pack is one network that trains alone; a pack whose stack failed is divided into such packs."""
         if members[0].number in self._singles:
             return True
         for member in members:
             if draws_noise(member.chain.untrained, member.chain.dataset.train.image_shape):
-                self._leave(member.number)
+                self._leave_to_plain_loop(member.number)
             else:
                 self._singles.add(member.number)
                 self._queue.put_packs([[member]])
         return False
 
     def _train(self, pack: PackInTraining) -> Coroutine[None]:
-        """Train one level of a pack; where it fails its members train again, in another way or in halves."""
+        """Train one level of a pack; if it fails, its members train again, in another mode or in halves."""
         level = LevelTraining(
             runner=pack.runner,
             members=pack.members,
-            places=places_in(pack.shape, pack.members),
+            slots=assign_slots(pack.shape, pack.members),
             shape=pack.shape,
             host=self._host,
             stopping=self._stopping.is_set,
@@ -280,7 +288,7 @@ class Scheduler:
             self._pool.give_back(pack.kind, pack.shape, pack.runner)
             self._ended_level(pack, end)
         finally:
-            self._under_way.training.remove(pack)
+            self._in_progress.training.remove(pack)
 
     def _failed_level(self, pack: PackInTraining, failure: Exception) -> None:
         if isinstance(failure, LevelStopped):
@@ -292,7 +300,7 @@ class Scheduler:
         elif self._pool.give_up(pack.kind, pack.shape, pack.runner, failure):
             self._queue.put_packs([pack.members])
             return
-        self._part(pack.members, failure)
+        self._retry_in_halves(pack.members, failure)
 
     def _ended_level(self, pack: PackInTraining, end: LevelResult | Diverged) -> None:
         if isinstance(end, Diverged):
@@ -302,15 +310,15 @@ class Scheduler:
         for member, trained, rewind in zip(pack.members, end.trained, rewinds, strict=True):
             self._loop.start(self._close(member, trained, rewind))
 
-    def _part(self, members: list[Member], failure: Exception) -> None:
-        """Cut a pack that failed in halves, to find the member at fault; one alone is left to the plain loop."""
+    def _retry_in_halves(self, members: list[Member], failure: Exception) -> None:
+        """Divide a failed pack into halves to find the member at fault; the plain loop trains one that fails alone."""
         LOG.warning("A pack of %d failed: %r", len(members), failure)
         oom = isinstance(failure, torch.OutOfMemoryError)
         if not oom and self._pool.unstack(group_of(members[0]).kind, failure):
             self._queue.put_packs([members])
             return
         if len(members) == 1:
-            self._leave(members[0].number)
+            self._leave_to_plain_loop(members[0].number)
         else:
             self._queue.put_packs(halves(members))
 
@@ -319,7 +327,7 @@ class Scheduler:
     ) -> Coroutine[None]:
         """Store a finished level and open the next one."""
         rank = rank_of([member])
-        self._under_way.closing.append(rank)
+        self._in_progress.closing.append(rank)
         try:
             finished, following = yield from result_of(
                 self._host.submit(close_member, member, trained, rewind)
@@ -333,7 +341,7 @@ class Scheduler:
             if following is not None:
                 self._queue.put(following)
         finally:
-            self._under_way.closing.remove(rank)
+            self._in_progress.closing.remove(rank)
 
     def _finish(self, finished: LevelFinished) -> None:
         self.reported[finished.number] += 1
@@ -343,17 +351,17 @@ class Scheduler:
         self._report(finished)
 
     def _fail(self, number: int, problem: Exception) -> None:
-        let_go(problem)
+        clear_tracebacks(problem)
         self._release(number)
         self._report(ChainFailed(number=number, problem=problem))
 
-    def _leave(self, number: int) -> None:
+    def _leave_to_plain_loop(self, number: int) -> None:
         """Leave a chain to the plain loop."""
         self._release(number)
-        self.left.append(number)
+        self.for_plain_loop.append(number)
 
     def _release(self, number: int) -> None:
-        """Let go of a chain, if it was held at all."""
+        """Release a chain's lock, if it has one, and forget its remaining work."""
         self._remaining.end(number)
         self._singles.discard(number)
         self._widths.pop(number, None)
@@ -362,7 +370,7 @@ class Scheduler:
 
 
 def _opening_order(job: ChainJob) -> tuple[int, str]:
-    """Groups with the most work first, one group after the other."""
+    """Sorts chains with the most work per level first, and the chains of a group together."""
     return -work_of_level(job.spec), repr(chain_group(job.spec))
 
 
@@ -376,9 +384,9 @@ def fleet_events(
 ) -> Iterator[FleetEvent]:
     """Run every chain as far as it goes and yield each level as it is finished, stored ones at once.
 
-    A chain that raises, or that another process works on, is reported and left out. The store sees finished levels
-    only; one that cannot be written ends everything with a StoreError. Meanwhile the device belongs to a thread of its
-    own. Chains that a fleet cannot train are then trained by the plain loop, in the caller's thread.
+    A chain that raises, or that another process holds, is reported as failed. A store that cannot be written ends
+    everything with a StoreError. Only the device thread uses the device meanwhile. Then the plain loop trains, in the
+    caller's thread, the chains that a fleet cannot train.
     """
     options = options or FleetOptions()
     if device.type == "cuda" and device.index is None:
@@ -388,13 +396,13 @@ def fleet_events(
         scheduler = Scheduler(alike, store, device, options, opener)
         threads = max((job.spec.threads for _, job in alike), default=1)
         with settings(precision, device, threads, trials=False):
-            yield from reports_of(device, scheduler.run, scheduler.stop)
-        for number in scheduler.left:
+            yield from run_in_device_thread(device, scheduler.run, scheduler.stop)
+        for number in scheduler.for_plain_loop:
             yield from _run_plain(number, jobs[number], store, scheduler.reported[number])
 
 
 def _run_plain(number: int, job: ChainJob, store: Path, reported: int) -> Iterator[FleetEvent]:
-    """Continue a chain with the plain loop, alone on the device; levels already reported are left out."""
+    """Continue a chain with the plain loop; levels that were reported are not reported again."""
     records: list[Record] = []
     try:
         for record in run_chain(job.spec, store, job.dataset, rules=job.rules, keep_weights=job.keep_weights):

@@ -1,7 +1,7 @@
-"""Networks of the same shapes stacked along a first axis of their own: whatever torch.func.vmap follows trains packed.
+"""Networks of the same shape, stacked along a new first axis and run at once by torch.func.vmap.
 
-A product of matrices becomes one batched product, attention sees more images, and everything else gains an axis.
-Nothing mixes members, so none of their operations must be known.
+A matrix product becomes a batched product, attention sees more images, and everything else gains an axis. vmap never
+mixes members, so the stack need not know their operations.
 """
 
 import contextlib
@@ -17,27 +17,27 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from prunecast import families
 from prunecast.fleet.layout import Blocks, Unpackable, side_by_side
 from prunecast.fleet.pack import Pack, PackLayout, all_tensors, empty_pack
-from prunecast.fleet.stand_ins import NOISE, Noisy, put_stand_ins
+from prunecast.fleet.stacked_layers import NOISE, NoisyLayer, replace_layers
 from prunecast.fleet.trace import refuse_shared_parameters
 
 NEAR = 1e-7
-"""How far numbers of a trial in float64 may be apart, relative to the largest."""
+"""The largest difference in a trial in float64, relative to the largest value."""
 TRIAL_IMAGES = 3
 ROUNDING = 3.0
-"""How many times the rounding errors of a network alone those of one in a stack may be, in a trial on the device."""
+"""In a trial on the device, rounding errors in a stack may be this many times those of a network alone."""
 TOLERATED = 0.05
-"""What they may be besides, as a share of all gradients: products of float32 may be rounded, too."""
+"""A further allowance, as a share of the gradients' norm: matrix products of float32 may be rounded, too."""
 
 
 class Stack(nn.Module):
-    """Takes images (slots, batch, ...) and gives scores (batch, slots, classes).
+    """Takes images (slots, batch, ...) and returns scores (batch, slots, classes).
 
-    It has the children and the own tensors of a network, with a first axis of slots, and so the network's names. The
-    network itself lends its forward pass.
+    It has the submodules and tensors of a network, under the same names, with a first axis of slots. The network, its
+    template, is called for the forward pass.
     """
 
     def __init__(self, network: nn.Module, slots: int) -> None:
-        """Stack a network, whose tensors get the new axis in place."""
+        """Stack a network; its own tensors are replaced by those with the new axis."""
         super().__init__()
         for module in network.modules():
             for name, parameter in list(module._parameters.items()):
@@ -52,12 +52,12 @@ class Stack(nn.Module):
         self._modules.update(network._modules)
         self._non_persistent_buffers_set |= network._non_persistent_buffers_set
         self.noise = dict[str, float]()
-        """Buffers of noise in the order of their use, and their shares of zeros."""
-        self.__dict__["lent"] = network
+        """Names of noise buffers in the order of their use, and their shares of zeros."""
+        self.__dict__["template"] = network
 
     def train(self, mode: bool = True) -> "Stack":
-        """Set the mode of the lent network, too."""
-        self.__dict__["lent"].train(mode)
+        """Set the mode of the template, too."""
+        self.__dict__["template"].train(mode)
         return super().train(mode)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -68,16 +68,16 @@ class Stack(nn.Module):
         return scores.transpose(0, 1)
 
     def _member(self, tensors: dict[str, Tensor], images: Tensor) -> Tensor:
-        found: Tensor = torch.func.functional_call(self.__dict__["lent"], tensors, (images,))
+        found: Tensor = torch.func.functional_call(self.__dict__["template"], tensors, (images,))
         return found
 
 
 def known_attention(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Keep attention to kernels that may be called for many members at once.
+    """Allow only attention kernels that are right under torch.func.vmap.
 
-    A tensor inside of torch.func.vmap never says that it needs a gradient. So cuDNN's and the memory-efficient kernels
-    do not keep what their backward passes read, and gradients are arbitrary numbers; flash attention always keeps it. A
-    CPU's own kernel would be called member by member.
+    Under vmap, `requires_grad` of a tensor is always false. cuDNN's and the memory-efficient kernels then do not save
+    what their backward passes read, and gradients are wrong; flash attention always saves it. On a CPU, vmap would call
+    the fused kernel member by member.
     """
     own = [SDPBackend.MATH] if device.type == "cpu" else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
     return sdpa_kernel(own)
@@ -85,7 +85,7 @@ def known_attention(device: torch.device) -> contextlib.AbstractContextManager[N
 
 @contextlib.contextmanager
 def no_fast_path() -> Iterator[None]:
-    """Keep torch's encoder layers from their kernels for evaluation, which would be called member by member."""
+    """Turn off the fused kernels of torch's encoder layers in evaluation; vmap would call them member by member."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -96,22 +96,22 @@ def no_fast_path() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """What the members of a stack draw for their dropout, each from a generator of its own."""
+    """The dropout noise of a stack; each member has its own generator."""
 
     draws: tuple[tuple[Tensor, float], ...]
-    """(slots, ...): what a layer multiplies by, in the order of the layers' calls, and the share of zeros."""
+    """(slots, ...): the mask that a layer multiplies by, in the order of the layers' calls, and its share of zeros."""
     generators: tuple[torch.Generator, ...]
-    """One for every slot."""
+    """One per slot."""
 
     def draw(self) -> None:
-        """Draw what one forward pass needs, member by member in the order in which a network alone would."""
+        """Draw the noise of one forward pass, for each member in the order in which a network alone draws it."""
         for slot, generator in enumerate(self.generators):
             for buffer, p in self.draws:
                 buffer[slot].bernoulli_(1 - p, generator=generator)
 
 
 def noise_of(pack: Pack) -> Noise | None:
-    """The noise of a pack's module; None where it draws none."""
+    """The noise of a pack's module; None if it draws none."""
     if not isinstance(pack.module, Stack) or not pack.module.noise:
         return None
     buffers = dict(pack.module.named_buffers())
@@ -130,26 +130,26 @@ def stack(
     dtype: torch.dtype = torch.float32,
     low: torch.dtype | None = None,
 ) -> Pack:
-    """Build an empty pack with so many slots for networks like this one, which lends its forward pass and shapes.
+    """Build an empty pack with `slots` slots for networks of the same architecture as `network`.
 
-    `batch` are the images of a training step; products are made in the format `low`, if there is one. Raises
-    `Unpackable` where the network has parameters in common or cannot be run on its shapes alone.
+    `batch` is the number of images per training step, and `low` the dtype of matrix products under mixed precision.
+    Raises `Unpackable` if the network shares parameters or cannot be run on the meta device.
     """
     refuse_shared_parameters(network)
-    lent = copy.deepcopy(network).to(dtype)
-    calls = _calls(network, (batch, *image_shape)) if put_stand_ins(lent, low=low) else []
-    own = all_tensors(lent)
+    template = copy.deepcopy(network).to(dtype)
+    calls = _calls(network, (batch, *image_shape)) if replace_layers(template, low=low) else []
+    own = all_tensors(template)
     layout = PackLayout(
         blocks={
             name: Blocks(shape=(slots, *tensor.shape), members=tuple((slot,) for slot in range(slots)))
             for name, tensor in own.items()
         },
         dtypes={name: tensor.dtype for name, tensor in own.items()},
-        parameters=tuple(name for name, _ in lent.named_parameters()),
+        parameters=tuple(name for name, _ in template.named_parameters()),
         inputs=side_by_side([image_shape[0]] * slots),
         kind="stacked",
     )
-    module = Stack(lent, slots)
+    module = Stack(template, slots)
     for name, like, p in calls:
         size, strides = (slots, *like.shape), (like.numel(), *like.stride())
         _add_noise(module, name, torch.empty_strided(size, strides, dtype=low or dtype).zero_(), p)
@@ -157,15 +157,15 @@ def stack(
 
 
 def _calls(network: nn.Module, images: Sequence[int]) -> list[tuple[str, Tensor, float]]:
-    """Who asks for noise in a training step, in order: the layer's name, a tensor like it and the share of zeros.
+    """The dropout calls of a training step, in order: the layer's name, a tensor like its noise, the share of zeros.
 
-    Numbers are drawn in their order in memory, so that must be the plain loop's.
+    Random numbers are drawn in memory order, so the memory format must be that of the plain loop.
     """
     on_meta = copy.deepcopy(network).to("meta").train()
     on_meta.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     names = {id(module): name for name, module in on_meta.named_modules()}
-    calls: list[tuple[Noisy, Tensor, float]] = []
-    for module in put_stand_ins(on_meta, Noisy):
+    calls: list[tuple[NoisyLayer, Tensor, float]] = []
+    for module in replace_layers(on_meta, NoisyLayer):
         module.calls = calls
     inputs = torch.empty(tuple(images), dtype=next(on_meta.parameters()).dtype, device="meta")
     try:
@@ -181,7 +181,7 @@ def _calls(network: nn.Module, images: Sequence[int]) -> list[tuple[str, Tensor,
 
 def _add_noise(module: Stack, name: str, zeros: Tensor, p: float) -> None:
     layer = module.get_submodule(name)
-    assert isinstance(layer, Noisy), name
+    assert isinstance(layer, NoisyLayer), name
     buffer = f"{NOISE}{layer.uses}"
     layer.register_buffer(buffer, zeros, persistent=False)
     layer.uses += 1
@@ -195,11 +195,11 @@ def refuse_unstackable(
     low: torch.dtype | None = None,
     device: torch.device | str = "cpu",
 ) -> None:
-    """Raise `Unpackable` unless two networks in a stack give the numbers that they give alone.
+    """Raise `Unpackable` unless two networks compute the same in a stack as alone.
 
-    Both run on the CPU in float64, in training and in evaluation, with other weights each: scores, buffers and
-    gradients. Then they run on the device as they would train there, with products in the format `low` if there is one:
-    gradients may be as far from those in float32 as rounding explains.
+    First both run on the CPU in float64 with different weights, in training and in evaluation; scores, buffers and
+    gradients are compared. Then they run on the device as they would train there, with matrix products in the dtype
+    `low`; gradients may differ from those in float32 as much as rounding explains.
     """
     alone = [_without_dropout(_varied(network, seed)) for seed in range(2)]
     images = torch.randn(2, TRIAL_IMAGES, *image_shape, generator=torch.Generator().manual_seed(0))
@@ -228,7 +228,7 @@ def refuse_unstackable(
 
 
 def _drop_nothing(both: Pack) -> None:
-    """Set the noise as if nothing were dropped."""
+    """Fill the noise so that nothing is dropped."""
     with torch.no_grad():
         for name, p in getattr(both.module, "noise", {}).items():
             both.module.get_buffer(name).fill_(1 - p)
@@ -256,7 +256,7 @@ def _compare_rounded(both: Pack, alone: Sequence[nn.Module], images: Tensor, low
 
 
 def _gradients(network: nn.Module, images: Tensor, low: torch.dtype | None) -> Tensor:
-    """All gradients of a network in training, in one row."""
+    """All gradients of a network in training, as one vector."""
     parameters = list(network.parameters())
     with torch.autocast(images.device.type, low, enabled=low is not None):
         scores = network.train()(images)
@@ -266,7 +266,7 @@ def _gradients(network: nn.Module, images: Tensor, low: torch.dtype | None) -> T
 
 
 def _stacked_gradients(both: Pack, images: Tensor, low: torch.dtype | None) -> Tensor:
-    """The same for every slot."""
+    """The same for every slot, as (slots, values)."""
     parameters = list(both.module.parameters())
     with warnings.catch_warnings(), torch.autocast(images.device.type, low, enabled=low is not None):
         warnings.simplefilter("ignore")  # about operations that are done member by member
@@ -305,7 +305,7 @@ def _compare(both: Pack, alone: Sequence[nn.Module], images: Tensor, *, training
 
 
 def _without_dropout(network: nn.Module) -> nn.Module:
-    """The same network with nothing dropped."""
+    """The network with all dropout rates set to zero."""
     for module in network.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0

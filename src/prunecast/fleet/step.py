@@ -1,4 +1,4 @@
-"""One step of a pack: every member's own images, one forward and backward pass, one optimizer step."""
+"""One training step of a pack: each member's batch, one forward and backward pass, one optimizer step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,27 +28,27 @@ from prunecast.training import (
 
 Function = Callable[..., Any]
 IN_BFLOAT16 = (nn.Conv2d, nn.Linear, nn.MultiheadAttention)
-"""Layers whose tensors are read in bfloat16 under bf16."""
+"""Layers whose parameters have a bfloat16 copy under bf16."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackTrainer:
-    """A pack on its device with all that a step reads and writes; only the tensors' values change."""
+    """A pack with all tensors that a step reads and writes. Only their values change, so steps can be captured."""
 
     pack: Pack
     recipe: Recipe
     batch: int
     source: Source
-    """The training examples all members draw from."""
+    """The training set of all members."""
     parameters: Tensors
     trained: Tensors
-    """What the forward pass reads: the parameters, or bfloat16 copies of those of convolutions and products."""
+    """What the forward pass reads: the parameters, or their bfloat16 copies if they belong to `IN_BFLOAT16` layers."""
     optimizer_state: OptimizerState
     rule: UpdateRule
-    """How a step changes the parameters."""
+    """The optimizer step."""
     loss: Loss
     order: Tensor
-    """(slots, positions): the examples of one epoch, in every member's own order."""
+    """(slots, positions): the examples of an epoch, in each member's order."""
     draws: Draws | None
     """(slots, positions, ...): their augmentation."""
     rates: Tensor
@@ -56,20 +56,20 @@ class PackTrainer:
     cursor: Tensor
     """The number of the step within the epoch, a tensor of one element."""
     losses: Tensor
-    """Every member's sum of losses since the start."""
+    """Each member's sum of losses since the start."""
     healthy: Tensor
-    """The steps after which a member's sum of losses was a finite number."""
+    """For each member, the number of steps after which its sum of losses was finite."""
     noise: Noise | None
-    """What members draw for dropout."""
+    """The members' dropout noise; None if they draw none."""
 
     @property
     def mixed(self) -> bool:
-        """Whether convolutions and products run in bfloat16."""
+        """Whether convolutions and matrix products run in bfloat16."""
         return self.recipe.precision == "bf16"
 
     @property
     def image_dtype(self) -> torch.dtype:
-        """The number format in which images reach the network."""
+        """The dtype of the images that the network gets."""
         return torch.bfloat16 if self.mixed and not self.pack.single else self.losses.dtype
 
 
@@ -82,7 +82,7 @@ def refuse_unpackable(recipe: Recipe) -> None:
 
 
 def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoch: int) -> PackTrainer:
-    """Lay out all tensors for epochs of at most `epoch` steps."""
+    """Allocate all tensors of a trainer, for epochs of at most `epoch` steps."""
     parameters = list(pack.parameters().values())
     device, dtype, count = parameters[0].device, parameters[0].dtype, epoch * batch
     sample = draw(recipe.augmentation, 1, source.image_shape, rng(0, "augmentation", 0))
@@ -139,12 +139,12 @@ def _owners(pack: Pack) -> Owners | None:
 
 
 def compact(values: Tensor) -> torch.dtype:
-    """The smallest format that holds a draw: shifts are a few pixels."""
+    """The smallest dtype that holds these draws: shifts are a few pixels."""
     return torch.int8 if values.dtype == torch.int64 else values.dtype
 
 
 def _trained(pack: Pack, recipe: Recipe) -> Tensors:
-    """A bfloat16 copy is cast once per step, by the optimizer, instead of in every pass; a single network has none."""
+    """Make bfloat16 copies, so that a step casts each parameter once; a single network has none, autocast does it."""
     found = []
     for name, parameter in pack.parameters().items():
         layer = pack.module.get_submodule(name.rpartition(".")[0])
@@ -155,7 +155,7 @@ def _trained(pack: Pack, recipe: Recipe) -> Tensors:
 
 @dataclass(frozen=True, kw_only=True)
 class Programs:
-    """The three parts of a step, as they are written or compiled."""
+    """The three parts of a step, eager or compiled."""
 
     gather: Function
     forward: Function
@@ -165,8 +165,8 @@ class Programs:
 def step(trainer: PackTrainer, module: nn.Module, programs: Programs) -> None:
     """One step of all members at the cursor.
 
-    `module` only lends its graph, so that all packs of one shape share what was compiled from it; a single network is
-    called as it is.
+    `module` is called with the trainer's tensors, so all packs of a shape can share its compiled code. A single network
+    is called with its own tensors.
     """
     pack, device = trainer.pack, trainer.cursor.device
     if trainer.noise is not None:
@@ -199,7 +199,7 @@ def gather(
     channels: int | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """The joined images of a step and their labels (slots, batch)."""
+    """The images of a step, joined for the pack, and their labels (slots, batch)."""
     positions = cursor * batch + torch.arange(batch, device=cursor.device)
     indices = order[:, positions].flatten().long()
     step_draws = None if draws is None else draws.map(lambda values: values[:, positions].flatten(0, 1))
@@ -215,7 +215,7 @@ def forward(
     dtype: torch.dtype,
     loss: Loss,
 ) -> tuple[Tensor, Tensor]:
-    """The sum over members of their mean losses, and these losses one by one."""
+    """The sum of the members' mean losses, and these losses."""
     scores: Tensor = module(images) if state is None else torch.func.functional_call(module, state, (images,))
     logits, targets = scores.to(dtype).flatten(0, -2), labels.t().flatten()
     if loss.each is None:  # one network alone
@@ -230,7 +230,7 @@ EAGER = Programs(gather=gather, forward=forward, update=optimizer_step)
 
 @torch.no_grad()
 def reset(trainer: PackTrainer) -> None:
-    """Forget everything: optimizer state, cursor and sums are zero, and the copies equal the parameters."""
+    """Set optimizer state, cursor and sums to zero, and the copies to the parameters."""
     for tensor in (*state_tensors(trainer.optimizer_state), trainer.cursor, trainer.losses, trainer.healthy):
         tensor.zero_()
     renew_copies(trainer)
@@ -238,12 +238,12 @@ def reset(trainer: PackTrainer) -> None:
 
 @torch.no_grad()
 def renew_copies(trainer: PackTrainer) -> None:
-    """Make the copies that the forward pass reads equal to the parameters."""
+    """Set the bfloat16 copies to the parameters."""
     for low, high in zip(trainer.trained, trainer.parameters, strict=True):
         if low is not high:
             low.copy_(high)
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
-    """Values on the way to the device, from memory that the device can read while the host continues."""
+    """Copy values to the device through pinned memory, without waiting for the copy."""
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values

@@ -1,7 +1,7 @@
 """Streams of a device that no two packs share.
 
-torch has 32 of a priority and hands them out in turn, so the 33rd is the first again. Graphs captured on the same
-stream share the scratch memory of matrix products, which would make wrong numbers when they run side by side.
+torch has 32 streams per priority and hands them out in turn, so the 33rd is the first again. CUDA graphs captured on
+the same stream share the workspace of cuBLAS, so they would compute wrong numbers if they ran at the same time.
 """
 
 import weakref
@@ -16,7 +16,7 @@ PRIORITIES = (0, -1)
 
 
 class Numbered(Protocol):
-    """Two objects of the same number are the same stream."""
+    """A stream; two objects with the same number are the same stream."""
 
     @property
     def cuda_stream(self) -> int: ...  # noqa: D102 - torch's word
@@ -27,21 +27,21 @@ Stream = TypeVar("Stream", bound=Numbered)
 
 @dataclass(frozen=True, eq=False)
 class ExclusiveStream(Generic[Stream]):
-    """A stream that no other object gets as long as this one lives.
+    """A stream that nothing else gets while this object lives.
 
-    There must be no weak references to torch's streams: some versions leave them dangling when a stream is freed, and
-    reading one corrupts memory.
+    Never make weak references to torch's own streams: in some versions they dangle when a stream is freed, and reading
+    one corrupts memory.
     """
 
     stream: Stream
 
 
 IN_USE = weakref.WeakValueDictionary[int, ExclusiveStream[Any]]()
-"""By their numbers."""
+"""Streams in use, by number."""
 
 
 def first_free(offered: Iterable[Stream]) -> ExclusiveStream[Stream]:
-    """The first of the offered streams that is not in use, which is then."""
+    """Take the first of the offered streams that is not in use."""
     for stream in offered:
         if stream.cuda_stream not in IN_USE:
             owned = ExclusiveStream(stream)
@@ -51,7 +51,7 @@ def first_free(offered: Iterable[Stream]) -> ExclusiveStream[Stream]:
 
 
 def exclusive_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]:
-    """A stream of the device that no other object has."""
+    """Take a stream of the device that is not in use."""
     return first_free(
         torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
         for priority in PRIORITIES
@@ -60,5 +60,5 @@ def exclusive_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]
 
 
 def streams_left() -> int:
-    """How many streams of a device are not in use, if all that are in use belong to it."""
+    """The number of free streams, if all streams in use are on one device."""
     return IN_TURN * len(PRIORITIES) - len(IN_USE)

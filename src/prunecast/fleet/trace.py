@@ -1,4 +1,4 @@
-"""A family read as a graph of operations, and which channel belongs to whom all along it."""
+"""Traces a family into a graph and finds which channels of each activation belong to which member."""
 
 import copy
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ SIZES = frozenset({"size", getattr})
 
 
 def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
-    """Read the graph of a network, or say why it cannot be packed."""
+    """Trace a network, or raise `Unpackable` with the reason why it cannot be packed."""
     refuse_shared_parameters(model)
     try:
         return families.trace(model, image_shape)
@@ -42,7 +42,7 @@ def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
 
 
 def refuse_shared_parameters(model: nn.Module) -> None:
-    """Two names for one parameter would become two parameters in a pack."""
+    """Refuse a parameter with two names; it would become two parameters in a pack."""
     names: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         first = names.setdefault(id(parameter), name)
@@ -54,7 +54,7 @@ def refuse_shared_parameters(model: nn.Module) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PackPlan:
-    """A packed network without weights: its graph, its modules on no device, and where every tensor lies."""
+    """A packed network without weights: its graph, its modules on the meta device, and the blocks of its tensors."""
 
     graph: fx.Graph
     modules: dict[str, nn.Module]
@@ -64,7 +64,7 @@ class PackPlan:
 
 
 def follow(members: Sequence[Traced], *, multiple: int, smallest_group: int | None) -> PackPlan:
-    """Interpret the common graph once, with the ownership of channels in the place of numbers."""
+    """Walk through the common graph once and find the layout of every activation."""
     first = members[0]
     for other in members[1:]:
         if other is not first and signature(other.graph) != signature(first.graph):
@@ -96,7 +96,7 @@ class _Walk:
     outputs: list[Layout] = field(default_factory=list)
 
     def visit(self, node: fx.Node) -> None:
-        """Copy one node into the packed graph and note who owns its channels."""
+        """Copy one node into the packed graph, and find the layout of its output."""
         if node.op == "output":
             self._output(node)
         elif node.op == "placeholder":
@@ -159,7 +159,7 @@ class _Walk:
     def _operation(self, node: fx.Node) -> None:
         target: Any = node.target
         if self._is_size(node):
-            return  # only a flattening may use it, and that is written anew
+            return  # only a flattening may use it, which is replaced
         per_channel = target in POINTWISE or target in POOLING
         if per_channel or (target in OVER_SPACE and self._names_space(node)):
             self._keep(node, self._common(node))
@@ -175,7 +175,7 @@ class _Walk:
             )
 
     def _is_size(self, node: fx.Node) -> bool:
-        """Whether a node is a shape, or computes with shapes, and so carries no activation."""
+        """Whether a node is a shape, or computes with shapes, and so is no activation."""
         from_shapes = not any(source in self.layouts for source in node.all_input_nodes)
         return node.name not in self.members[0].shapes and (from_shapes or node.target in SIZES)
 
@@ -202,7 +202,7 @@ class _Walk:
         self.copies[node], self.layouts[node] = self.copies[source], self._argument(node, source)
 
     def _common(self, node: fx.Node) -> Layout:
-        """The layout that all activations an operation joins must share; plain numbers act on all alike."""
+        """The layout of an operation's inputs, which must all have the same; plain numbers do not matter."""
         layouts = [self._argument(node, source) for source in node.all_input_nodes]
         ranks = {self._rank(source) for source in node.all_input_nodes}
         if any(layout != layouts[0] for layout in layouts) or len(ranks) != 1:

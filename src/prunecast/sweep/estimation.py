@@ -77,8 +77,8 @@ class TrainingSpeed:
     depth: int
     widths: tuple[float, ...]
     batch: int
-    way: str
-    """How the steps run: `alone`, or in a pack `written`, `compiled` or `fused`."""
+    mode: str
+    """How the steps run: `alone`, or in a pack `eager`, `compiled` or `fused`."""
     step_seconds: float
     image_seconds: float
     """Seconds to evaluate one image with every network."""
@@ -304,7 +304,7 @@ def time_training(chain: PlannedChain, device: torch.device) -> TrainingSpeed:
         depth=spec.depth,
         widths=(spec.width,),
         batch=whole,
-        way="alone",
+        mode="alone",
         step_seconds=two_steps / 2 * whole / batch,
         image_seconds=test / len(data.test),
     )
@@ -474,9 +474,9 @@ def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> 
         depth=kind.depth,
         widths=shape,
         batch=kind.batch,
-        way=runner.way,
+        mode=runner.mode,
         step_seconds=step,
         image_seconds=image,
         build_seconds=built - began,
-        uncompiled=pool.compiles(kind, shape) and runner.way != "compiled",
+        uncompiled=pool.compiles(kind, shape) and runner.mode != "compiled",
     )

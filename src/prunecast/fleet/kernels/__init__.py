@@ -1,4 +1,4 @@
-"""A training step of packed CIFAR ResNets as launches of our own CUDA kernels."""
+"""The training step of packed CIFAR ResNets in CUDA kernels of the package."""
 
 from prunecast.fleet.kernels.library import compiler
 from prunecast.fleet.kernels.lowering import lower

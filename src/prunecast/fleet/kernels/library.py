@@ -1,4 +1,4 @@
-"""Kernels on a CUDA device: compiled, loaded through the driver, and launched on torch's current stream."""
+"""Compiles kernels, loads them through the CUDA driver, and launches them on torch's current stream."""
 
 import contextlib
 import ctypes
@@ -22,10 +22,10 @@ SHARED_WITHOUT_ASKING = 48 * 1024
 
 
 class Kernels(Protocol):
-    """Some compiled kernels, which can be launched by name."""
+    """Compiled kernels, which are launched by name."""
 
     def load(self) -> None:
-        """Load the kernels onto the device, so that no launch has to; called by the thread that launches."""
+        """Load the kernels onto the device before the first launch; the thread that launches calls this."""
 
     def launch(
         self,
@@ -36,16 +36,16 @@ class Kernels(Protocol):
         shared: int = ...,
         args: Sequence[Argument] = ...,
     ) -> None:
-        """Run a kernel after everything launched before, with `shared` bytes of dynamic shared memory per block."""
+        """Launch a kernel on the current stream, with `shared` bytes of dynamic shared memory per block."""
 
 
 Compile = Callable[[str, Mapping[str, int]], Kernels]
-"""Compiles a source file with macros; any thread may call it, because it does not touch the device."""
+"""Compiles a source file with macros. Any thread may call it, because it does not use the device."""
 
 
 @cache
 def compiler(device: torch.device) -> Compile:
-    """Return what compiles kernels for a device; each is kept as long as the process runs."""
+    """Return the compiler for a device; it compiles each kernel once per process."""
     found: dict[tuple[str, tuple[tuple[str, int], ...]], Library] = {}
     lock = threading.Lock()
 
@@ -117,7 +117,7 @@ class Library:
         self._context.launch(kernel, grid, threads, shared, stream, held)
 
     def _held(self, name: str, at: int, value: Argument) -> Held:
-        """Return an argument as the driver reads it; of the 8 bytes of a whole number, an int reads the first 4."""
+        """Return an argument in the driver's format. Whole numbers have 8 bytes; a kernel's int reads the first 4."""
         if isinstance(value, Tensor):
             if value.device != self._device:
                 raise NoKernels(f"Kernel {name!r}, parameter {at}: the tensor is not on {self._device}.")
@@ -139,16 +139,16 @@ def _numbered(device: torch.device | str) -> torch.device:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """A kernel that is loaded."""
+    """A loaded kernel."""
 
     name: str
     function: ctypes.c_void_p
     parameters: int | None
-    """The number of its parameters, if the driver can say."""
+    """The number of its parameters; None if the driver cannot say."""
 
 
 class Context:
-    """A device's primary context, which torch uses too; it stays as long as the process."""
+    """A device's primary context, which torch uses too; it is never released."""
 
     def __init__(self, device: int) -> None:
         """Retain the context of the device with this number."""
@@ -160,7 +160,7 @@ class Context:
         _call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), handle, what=what)
 
     def load(self, source: str, code: bytes, names: Sequence[str]) -> dict[str, Kernel]:
-        """Load machine code and all its kernels; the code stays as long as the process."""
+        """Load machine code and all its kernels; it is never unloaded."""
         with self._current(source):
             module = ctypes.c_void_p()
             _call("cuModuleLoadData", ctypes.byref(module), code, what=f"{source} cannot be loaded")
@@ -193,7 +193,7 @@ class Context:
 
     @contextlib.contextmanager
     def _current(self, what: str) -> Iterator[None]:
-        """Make the context this thread's current one, unless it is already."""
+        """Make this the current context of the thread, unless it is already."""
         now = ctypes.c_void_p()
         _call("cuCtxGetCurrent", ctypes.byref(now), what=what)
         if now.value == self._context.value:

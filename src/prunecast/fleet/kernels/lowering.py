@@ -1,4 +1,4 @@
-"""From the traced graph of a packed network to the program that the kernels run."""
+"""Translates the traced graph of a packed network into the program that the kernels run."""
 
 import operator
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def lower(pack: Pack, image_shape: Sequence[int]) -> Program:
 
 @dataclass(frozen=True, kw_only=True)
 class _Item:
-    """What a node computes: its kind, its number among those of the kind, and the node in words."""
+    """The result of a node: its kind, its number within the kind, and the name of the node in messages."""
 
     kind: str
     number: int
@@ -87,7 +87,7 @@ class _Reader:
             raise Unfused(f"{self._say(node)} is outside the layers that are fused.")
 
     def program(self) -> Program:
-        """Return the program, once every output is known to have a reader."""
+        """Return the program, or refuse it if a result has no reader."""
         for item in self.items.values():
             if item not in self.read:
                 raise Unfused(f"{item.maker} is not read by any layer, so it cannot be fused.")
@@ -221,7 +221,7 @@ class _Reader:
         return self.items[source]
 
     def _take(self, node: fx.Node, source: Any, *kinds: str) -> _Item:
-        """Return what a node reads, which must be of these kinds; only a value may have several readers."""
+        """Return the input of a node, which must be of these kinds; only a value may have several readers."""
         item = self._find(node, source)
         if item.kind not in kinds:
             raise Unfused(
@@ -341,7 +341,7 @@ def _refuse_unusual(name: str, module: nn.Conv2d) -> None:
 
 
 def _refuse_gaps(name: str, module: nn.Conv2d, tiles: Tiles) -> None:
-    """Refuse tiles without weights: kernels visit every tile they write, forwards and backwards."""
+    """Refuse tiles without weights: the kernels need at least one weight for each tile that they write."""
     outputs, inputs = {output for output, _ in tiles}, {source for _, source in tiles}
     if len(outputs) * TILE < module.out_channels or len(inputs) * TILE < module.in_channels:
         raise Unfused(f"Module {name!r} (Conv2d) has {TILE} channels in a row that belong to no slot.")

@@ -1,4 +1,4 @@
-"""CUDA source to machine code by NVRTC, the compiler that torch brings with it; the code is cached on disk."""
+"""Compiles CUDA source with NVRTC, which comes with torch, and caches the machine code on disk."""
 
 import contextlib
 import ctypes
@@ -24,7 +24,7 @@ EXPORTED = re.compile(r"^[ \t]*EXPORT_KERNEL\((\w+)\)", re.MULTILINE)
 
 
 class NoKernels(PrunecastError):  # noqa: N818 - an answer, not something that broke
-    """There are no kernels here: no compiler, no driver, or too old a device. Packs are trained in another way."""
+    """Kernels cannot run here: no compiler, no driver, or too old a device. Packs train in another mode."""
 
 
 def source_text(source: str | Path) -> str:
@@ -91,14 +91,14 @@ def _place(name: str, text: str, options: Sequence[str]) -> Path:
 
 
 def _keep(place: Path, code: bytes) -> None:
-    """Write a temporary file and rename it, so that other processes never see a part."""
+    """Write a temporary file and rename it, so that other processes never read an unfinished file."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=place.parent, prefix=".partial-", delete=False) as file:
         try:
             file.write(code)
             file.flush()
             os.fsync(file.fileno())
-            Path(file.name).chmod(0o644)  # made private, but a cache may be shared
+            Path(file.name).chmod(0o644)  # temporary files are private, but a cache may be shared
             Path(file.name).replace(place)
         except OSError:
             Path(file.name).unlink(missing_ok=True)
@@ -142,7 +142,7 @@ def _version() -> tuple[int, int]:
 
 @cache
 def _library() -> Any:
-    """Return NVRTC of torch's own CUDA version: loaded already, or where torch's wheels put it."""
+    """Return NVRTC of torch's CUDA version, already loaded or from the folders of torch's wheels."""
     if not torch.version.cuda:
         raise NoKernels("This torch was built without CUDA, so there is no compiler for kernels.")
     name = f"libnvrtc.so.{torch.version.cuda.partition('.')[0]}"

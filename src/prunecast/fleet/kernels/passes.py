@@ -22,7 +22,7 @@ from prunecast.fleet.kernels.tiling import (
 from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 
 NO_END: tuple[Argument, ...] = (None, None, None, None, None, 1.0, None, None)
-"""Arguments of a convolution whose results are written as they are."""
+"""The last arguments of a convolution whose results are stored unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +51,17 @@ class Passes:
     layers: tuple[LayerBuffers, ...]
     images: Tensor
     joined: Mapping[int, Tensor]
-    """Values that are stored: sums of a norm and a shortcut."""
+    """Stored values: sums of a norm and a shortcut."""
     slopes: Mapping[int, Tensor]
-    """The gradient of every value but the images, before its rectifier (dz)."""
+    """The gradient of every value except the images, before its ReLU (dz)."""
     coarse: Mapping[int, Tensor]
-    """Gradients that 1x1 shortcuts pass to the value they read, by convolution."""
+    """The gradients that 1x1 shortcuts give to their inputs, by convolution."""
     compile: Compile
     works: Mapping[tuple[str, int], Work]
     """The plan of each launch, by kind and number of the convolution."""
 
     def forward(self, *, count: float | None = None, sums: bool = True) -> None:
-        """Compute all values from the images; for evaluation `count` is 1 and no sums are collected."""
+        """Compute all values from the images; in evaluation, `count` is 1 and no sums are collected."""
         for number, value in enumerate(self.program.values):
             for made_by in (value.shortcut, value.convolution):
                 if made_by is not None:
@@ -100,7 +100,7 @@ class Passes:
         self._launch("convolve.cu", "convolve", work, args)
 
     def _back(self, number: int, value: int) -> None:
-        """Compute the gradient of a convolution's input, before its rectifier if nothing else is added."""
+        """Compute the gradient of a convolution's input, before its ReLU if nothing else is added."""
         layer, conv = self.layers[number], self.program.convolutions[number]
         work = self.works["backward", number]
         tiles = conv.in_channels // TILE
@@ -127,7 +127,7 @@ class Passes:
         ]
 
     def _added(self, source: int) -> Tensor | None:
-        """Return the gradient of a value that does not come from its convolution, if any."""
+        """Return the part of a value's gradient that does not come from its convolution, if any."""
         for number, value in enumerate(self.program.values):
             if value.other == source:
                 return self.slopes[number]
@@ -200,7 +200,7 @@ class Passes:
         return float(self.batch * self.program.convolutions[number].out_size ** 2)
 
     def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
-        """Launch blocks that take a share of the images each."""
+        """Launch blocks that each take a share of the images."""
         at_once = limits(self.images.device).multiprocessors * work.macros["BLOCKS"]
         items, least = len(work.items) * work.parts, least_share(name, self.packs)
         share = images_a_block(self.batch, items, at_once, least)
@@ -287,7 +287,7 @@ def _works(program: Program, device: torch.device) -> dict[tuple[str, int], Work
 
 
 def _ends(program: Program, number: int) -> dict[str, int]:
-    """Return macros for what is done with a convolution's input gradient; a shortcut's is stored as it is."""
+    """Return macros for what is done with the gradient of a convolution's input; a shortcut's is stored unchanged."""
     source = program.convolutions[number].source
     value = program.values[source]
     if any(other.shortcut == number for other in program.values):
@@ -317,7 +317,7 @@ def variants(program: Program, device: torch.device) -> Iterator[tuple[str, dict
 
 
 def _refuse_other_readers(program: Program) -> None:
-    """Refuse values that are read in other ways than in residual networks."""
+    """Refuse values with other readers than in residual networks."""
     shortcuts = {value.shortcut for value in program.values}
     for number in range(1, len(program.values)):
         readers = [n for n, conv in enumerate(program.convolutions) if conv.source == number]
@@ -337,7 +337,7 @@ def _refuse_other_readers(program: Program) -> None:
 
 @contextlib.contextmanager
 def side_stream(device: torch.device) -> Iterator[None]:
-    """Launch kernels on a second stream: they wait for all launched before, and nothing launched later waits."""
+    """Launch kernels on a second stream: they wait for earlier launches; later launches do not wait for them."""
     if device.type != "cuda":
         yield
         return
@@ -348,12 +348,12 @@ def side_stream(device: torch.device) -> Iterator[None]:
 
 
 def wait_for_side_stream(device: torch.device) -> None:
-    """Let everything launched from now on wait for the second stream."""
+    """Let all later launches wait for the second stream."""
     if device.type == "cuda":
         torch.cuda.current_stream(device).wait_stream(_second_stream(device).stream)
 
 
 @cache
 def _second_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]:
-    """Return one stream for all packs: one thread captures at a time, and a graph does not keep its streams."""
+    """Return the second stream, one for all packs: one is captured at a time, and graphs do not keep streams."""
     return exclusive_stream(device)

@@ -1,15 +1,15 @@
-"""The computation of a fused step: convolutions with their norms, and the rectified values between them."""
+"""The computation of a fused step: convolutions with their norms, and the values (after ReLU) between them."""
 
 from dataclasses import dataclass
 
 from prunecast.errors import PrunecastError
 
 TILE = 16
-"""Channels are computed in tiles of this many, which the GPU's tensor cores multiply at once."""
+"""Channels per tile; the GPU's tensor cores multiply tiles of this size."""
 
 
 class Unfused(PrunecastError):  # noqa: N818 - an answer, not something that broke
-    """The kernels do not support this pack; it is trained by the step that torch compiles."""
+    """The kernels do not support this pack; it trains compiled or eager."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Value:
     """An activation: relu(norm of `convolution` + norm of `shortcut` + value `other`), or the images."""
 
     convolution: int | None
-    """None for the images alone."""
+    """None for the images."""
     shortcut: int | None = None
     """A convolution; at most one of `shortcut` and `other` is given."""
     other: int | None = None
@@ -62,7 +62,7 @@ class Program:
 
     convolutions: tuple[Convolution, ...]
     values: tuple[Value, ...]
-    """The first are the images."""
+    """The first value is the images."""
     final: int
     head: str
     members: tuple[tuple[int, int], ...]
@@ -70,7 +70,7 @@ class Program:
     classes: int
     """Classes per slot; slot s has the rows s · classes … of the head."""
     image_channels: int
-    """Of the packed images, padding included."""
+    """Channels of the packed images, including padding."""
     image_size: int
 
     def channels(self, value: int) -> int:

@@ -1,4 +1,4 @@
-"""A training step of a pack as launches of our own kernels, and its evaluation: several batches per CUDA graph."""
+"""The training step of a pack in kernels of the package, and its evaluation, several batches per CUDA graph."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ from prunecast.spec import Recipe
 
 COMPILING_THREADS = 8
 BATCHES_PER_GRAPH = 8
-"""Batches of an evaluation that one launch of a CUDA graph does, to save the host's time."""
+"""Evaluation batches per CUDA graph; fewer launches save the host time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationBuffers:
-    """The tensors that an evaluation reads and counts in; only the values of tensors change."""
+    """The tensors that an evaluation reads and writes; only their values change."""
 
     source: MemorySource
     order: Tensor
@@ -43,7 +43,7 @@ class EvaluationBuffers:
 
 @dataclass(frozen=True, kw_only=True)
 class FusedStep:
-    """All launches of a training step, with the tensors that carry results between launches."""
+    """All launches of a training step, with the tensors for intermediate results."""
 
     trainer: PackTrainer
     source: MemorySource
@@ -89,11 +89,11 @@ class FusedStep:
         at.cursor.add_(1)
 
     def freeze_norms(self) -> None:
-        """Let norms use their running statistics until `unfreeze_norms`."""
+        """Make norms use their running statistics until `unfreeze_norms`."""
         self._launch("still", Launch(grid=(len(self.table.rows), 1, 1)), [self.table.rows])
 
     def unfreeze_norms(self) -> None:
-        """Let norms sum over the batch again."""
+        """Make norms use the batch's statistics again."""
         self.sums.zero_()
 
     def _images(
@@ -158,7 +158,7 @@ FUSED_KEYS = (
     *("final_learning_rate", "batch_size", "momentum", "second_momentum", "weight_decay", "augmentation"),
     *("precision", "validation_examples", "checkpoint_steps", "initial_weights"),
 )
-"""The keys of a recipe that may have any value, or that are checked on their own; all others keep their defaults."""
+"""Fields of a recipe that may have any value or are checked separately; all others must have their defaults."""
 
 
 def refuse_recipe(recipe: Recipe) -> None:
@@ -174,7 +174,7 @@ def refuse_recipe(recipe: Recipe) -> None:
 
 
 def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedStep:
-    """Prepare the step of a pack, one of `packs` that train at once.
+    """Prepare the step of a pack; `packs` packs are expected to train at once.
 
     Raises `Unfused` if the kernels do not support the network, the data or the recipe.
     """
@@ -244,7 +244,7 @@ def _refuse_layout(trainer: PackTrainer) -> None:
 
 
 def _compile_all(program: Program, kernels_of: Compile, device: torch.device) -> None:
-    """Compile all kernels on host threads, then load them in this thread."""
+    """Compile all kernels in host threads, then load them in this thread."""
     wanted = {(source, tuple(macros.items())) for source, macros in variants(program, device)}
     wanted |= {(source, ()) for source in ("images.cu", "head.cu", "update.cu")}
     with ThreadPoolExecutor(COMPILING_THREADS) as pool:
@@ -254,7 +254,7 @@ def _compile_all(program: Program, kernels_of: Compile, device: torch.device) ->
 
 
 def _in_memory_order(tensor: Tensor) -> Tensor:
-    """Return a weight in the order of its numbers in memory: (outputs, rows, columns, inputs)."""
+    """Return a view of a weight in memory order: (outputs, rows, columns, inputs)."""
     return tensor.detach().permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor.detach()
 
 

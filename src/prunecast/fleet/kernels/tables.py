@@ -1,4 +1,4 @@
-"""The table by which the kernel `update` finds all tensors of a pack: see source/update.cu."""
+"""The table in which the kernel `update` finds all tensors of a pack; see source/update.cu."""
 
 import struct
 from collections.abc import Mapping, Sequence

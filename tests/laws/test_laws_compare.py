@@ -12,8 +12,11 @@ from prunecast.laws import (
     formulas,
     in_sample,
     measured,
+    relative,
+    solve,
+    starts,
 )
-from prunecast.laws.validate import form_deviations, large_out, search
+from prunecast.laws.validate import form_deviations, large_out, law_deviations, search
 from prunecast.table import read
 
 GIVEN = {"eq2", "dip", "sharp", "sharp-dip", "lower", "rosenfeld-density"}
@@ -159,3 +162,17 @@ def test_points_of_some_configurations(table):
     np.testing.assert_array_equal(some.depth, points.depth[[3, 5]])
     rows = np.isin(points.configuration, [3, 5])
     np.testing.assert_array_equal(some.error, points.error[rows])
+
+
+@pytest.mark.parametrize("law", sorted(LAWS))
+def test_fits_near_the_optimum_of_all_points_are_as_good_as_those_from_several_starts(table, law):
+    points = measured(table).points
+    splits = configurations_out(points)
+    by_hand = []
+    for split in splits:
+        fitted, predicted = points.of(split.fitted), points.of(split.predicted)
+        form = build_form(law, fitted, table.metric)
+        found = solve(form, fitted, starts(form))
+        by_hand.append(relative(form.log_error(found.theta[[found.cost.argmin()]], predicted)[0], predicted))
+    found = law_deviations(law, points, table.metric, splits)
+    np.testing.assert_allclose(found, np.concatenate(by_hand), atol=1e-5)

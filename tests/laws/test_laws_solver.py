@@ -2,10 +2,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import planted
 from scipy.optimize import least_squares
 
-from prunecast.laws import bounds, build_form, measured, natural, solve, starts
+from prunecast.laws import bounds, build_form, measured, natural, solve, solve_parts, starts
 from prunecast.laws.solver import Objective, residual_stack
+from prunecast.table import read
 
 PER_ROW = ("configuration", "level", "density", "error", "replicates", "nonzero")
 TIGHT = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
@@ -157,3 +159,16 @@ def test_an_unfinished_search_says_so(small):
     found = solve(form, small, bounds(form)[1][None], max_iterations=2)
     assert not found.converged.any()
     assert found.iterations == 2
+
+
+@pytest.mark.parametrize("size", [3, 7], ids=["few-rows", "most-rows"])
+def test_parts_fitted_together_are_those_fitted_alone(size):
+    """Parts with few rows in common are packed, others share all rows with weights."""
+    points = measured(read(planted(configurations=9, replicates=1))).points
+    parts = [np.sort(np.random.default_rng(seed).permutation(9)[:size]) for seed in range(4)]
+    forms = [build_form("eq2", points.of(part), "error") for part in parts]
+    members = np.array([np.isin(points.configuration, part) for part in parts])
+    together = solve_parts(forms, points, members, [starts(form) for form in forms])
+    for part, form, theta in zip(parts, forms, together, strict=True):
+        alone = solve(form, points.of(part), starts(form))
+        np.testing.assert_allclose(theta, alone.theta[alone.cost.argmin()], atol=1e-5)

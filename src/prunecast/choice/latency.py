@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import COVERAGE, Fit, Floats, SizeCurve
@@ -64,6 +64,8 @@ class LatencyModel:
     @classmethod
     def of(cls, timed: Mapping[Size, Curves], work: tuple[str, ...]) -> Self:
         """Fit the coefficients."""
+        from scipy.optimize import nnls  # slow to import, and most tables have no latencies
+
         features = np.concatenate(
             [
                 _features(np.full(len(own["density"]), depth), [own[name] for name in work])
@@ -72,7 +74,7 @@ class LatencyModel:
         )
         latency = np.concatenate([own[LATENCY] for own in timed.values()])
         scale = np.maximum(np.abs(features).max(axis=0), 1e-300)
-        found, _ = optimize.nnls(features / scale / latency[:, None], np.ones(len(latency)))
+        found, _ = nnls(features / scale / latency[:, None], np.ones(len(latency)))
         whole = tuple(
             SizeCurve.through({size: float(own[name][-1]) for size, own in timed.items()}) for name in work
         )

@@ -47,7 +47,7 @@ from prunecast.laws.predictor import Alternative, Spread, average, evaluate, que
 from prunecast.laws.result import Fit, Origin, from_json, load
 from prunecast.laws.rivals import Rival, rivals
 from prunecast.laws.sizes import SizeCurve, counted_family, member_counts, size_of
-from prunecast.laws.solver import solve
+from prunecast.laws.solver import solve, solve_parts
 from prunecast.laws.support import (
     SLACK,
     Configuration,
@@ -150,6 +150,7 @@ __all__ = [
     "selectable_laws",
     "size_of",
     "solve",
+    "solve_parts",
     "solver",
     "starts",
     "unregister",

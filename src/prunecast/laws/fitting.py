@@ -50,7 +50,7 @@ from prunecast.laws.points import (
 )
 from prunecast.laws.predictor import Alternative, Spread
 from prunecast.laws.result import Fit, Origin
-from prunecast.laws.solver import Objective, Optimum, find_optimum, solve
+from prunecast.laws.solver import Objective, Optimum, find_optimum, solve_parts
 from prunecast.laws.support import Configuration
 from prunecast.laws.validate import held_out_rms, law_weights, leading_law
 from prunecast.metric import Metric
@@ -440,30 +440,16 @@ def fit_each(
 
 
 def _fit_all(points: Points, metric: str, seed: int) -> list[SingleFit]:
-    """All curves from all their starts in one call; short ones are filled up with rows of no weight."""
     curves = [points.only(index) for index in range(points.configurations)]
-    forms = [build_form(DEFAULT_LAW, one, metric) for one in curves]
-    begin = np.array([starts(form, seed) for form in forms])
-    tries = begin.shape[1]
-    lower, upper = (np.repeat(ends, tries, axis=0) for ends in zip(*map(bounds, forms), strict=True))
-    counts = np.array([len(one) for one in curves])
-    offset = np.arange(counts.max())
-    inside = np.repeat(offset < counts[:, None], tries, axis=0)
-    at = np.repeat(points.starts, tries)[:, None] + inside * offset
-    found = solve(
-        forms[0],
-        points.packed(at),
-        begin.reshape(len(at), -1),
-        weights=inside.astype(float),
-        limits=(lower, upper),
-    )
-    best = found.cost.reshape(-1, tries).argmin(axis=1) + tries * np.arange(len(curves))
-    at_bound = found.at_lower | found.at_upper
-    return [_single(*curve) for curve in zip(forms, curves, found.theta[best], at_bound[best], strict=True)]
+    forms = [build_form(DEFAULT_LAW, curve, metric) for curve in curves]
+    members = np.arange(points.configurations)[:, None] == points.configuration
+    found = solve_parts(forms, points, members, [starts(form, seed) for form in forms])
+    return [_single(*own) for own in zip(forms, curves, found, strict=True)]
 
 
-def _single(form: PruningForm, points: Points, theta: Floats, at_bound: Mask) -> SingleFit:
-    names = [parameter.name for parameter in form.parameters]
+def _single(form: PruningForm, points: Points, theta: Floats) -> SingleFit:
+    names, (lower, upper) = [parameter.name for parameter in form.parameters], bounds(form)
+    at_bound = (theta <= lower) | (theta >= upper)
     return SingleFit(
         depth=float(points.depth[0]),
         width=float(points.width[0]),

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from prunecast.laws.points import Floats
 
@@ -213,6 +213,8 @@ def _likeliest(
     unpruned: float | None,
 ) -> tuple[Scatter, float]:
     """The most likely deviations for a ρ and perhaps a known noise, and minus their log likelihood."""
+    from scipy import optimize  # slow to import, and most fits do not need it
+
     sizes = np.array([curve.log_weights for curve in curves])
     varied = bool(len(curves) >= FEW_CURVES and np.ptp(sizes) > TINY)
     repeated = np.array([(curve.replicates > 1).sum() for curve in curves])

@@ -3,7 +3,7 @@
 Every set may weigh the rows differently, so a bootstrap or a leave-one-out study is one call.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ np.empty(31 << 17)
 
 MANY_ROWS, FINALISTS = 10_000, 3
 """Beyond this many rows, a search starts on a part of them, and only its best results continue with all."""
+MOST_ITERATIONS = 200
 LEAST_DAMPING = 1e-12
 """Rows that leave a direction open make a singular matrix; this much damping keeps every step defined."""
 
@@ -178,7 +179,7 @@ def solve(
     limits: tuple[Floats, Floats] | None = None,
     damping: float = 1e-1,
     tolerance: float = 1e-7,
-    max_iterations: int = 200,
+    max_iterations: int = MOST_ITERATIONS,
 ) -> Solution:
     """Minimise the weighted squared residuals from every start, inside the form's bounds or the `limits` of each start.
 
@@ -303,6 +304,60 @@ def solve_from_best(
         found = solve(form, part, starts, fixed=fixed, objective=objective)
         starts = found.theta[np.argsort(found.cost)[:FINALISTS]]
     return solve(form, points, starts, fixed=fixed, objective=objective)
+
+
+def solve_parts(
+    forms: Sequence[Form],
+    points: Points,
+    members: Mask,
+    starts: Sequence[Floats],
+    *,
+    max_iterations: int = MOST_ITERATIONS,
+) -> list[Floats]:
+    """The best parameters for each of several parts of the points.
+
+    Args:
+        forms: one law, built for each part.
+        points: all points.
+        members: which rows belong to each part, shape (parts, rows).
+        starts: where the searches for each part begin, each of shape (starts, parameters).
+        max_iterations: where the search stops in a valley that is flat.
+
+    Parts that determine the same parameters, with equally many starts, are solved in one call.
+    """
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for index, form in enumerate(forms):
+        names = (parameter.name for parameter in form.parameters)
+        alike.setdefault((len(starts[index]), *names), []).append(index)
+    found: dict[int, Floats] = {}
+    for group in alike.values():
+        begin = np.array([starts[index] for index in group])
+        parts, tries, size = begin.shape
+        own, weights = _points_of_parts(points, np.repeat(members[group], tries, axis=0))
+        lower, upper = (
+            np.repeat(side, tries, axis=0)
+            for side in zip(*(bounds(forms[index]) for index in group), strict=True)
+        )
+        solved = solve(
+            forms[group[0]],
+            own,
+            begin.reshape(-1, size),
+            weights=weights,
+            limits=(lower, upper),
+            max_iterations=max_iterations,
+        )
+        best = solved.cost.reshape(parts, tries).argmin(axis=1)
+        found |= zip(group, solved.theta.reshape(begin.shape)[np.arange(parts), best], strict=True)
+    return [found[index] for index in range(len(forms))]
+
+
+def _points_of_parts(points: Points, members: Mask) -> tuple[Points, Floats]:
+    """The points of all parts, and the weights that each part gives them; small parts get points of their own."""
+    used, longest = np.asarray(members.any(axis=0)), int(members.sum(axis=1).max())
+    if 2 * longest < used.sum():
+        first = np.argsort(~members, axis=1, kind="stable")[:, :longest]
+        return points.packed(first), np.take_along_axis(members, first, axis=1).astype(float)
+    return points.rows(used), members[:, used].astype(float)
 
 
 def find_optimum(

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import overload
 
@@ -16,7 +17,6 @@ from prunecast.laws.deviations import Deviation, deviation, likelihood_shares, r
 from prunecast.laws.law import (
     DEFAULT_LAW,
     Form,
-    PruningForm,
     bounds,
     build_form,
     selectable_laws,
@@ -24,11 +24,13 @@ from prunecast.laws.law import (
 )
 from prunecast.laws.points import Floats, Integers, Points, measured, size_order
 from prunecast.laws.rivals import Rival, rivals
-from prunecast.laws.solver import solve
+from prunecast.laws.solver import solve, solve_parts
 from prunecast.metric import Metric
 from prunecast.table import Table, as_table
 
 STARTS, FOLDS, TRIES = 24, 10, 4
+MOST = 2 / 3
+"""A fit to more than this share of the points ends near the fit to all of them."""
 SEARCHED_ROWS, FINALISTS = 600, 3
 LEAST_CONFIGURATIONS = 4
 PREFERENCE_FOLDS, MOST_ROWS = 5, 50_000
@@ -100,64 +102,62 @@ def held_out_deviations(
     rival: Rival, points: Points, metric: str, trials: Iterable[Iterable[Split]], seed: int = 0
 ) -> list[Floats]:
     """δ of every predicted row for each of some lists of splits."""
+    lists = [list(splits) for splits in trials]
+    every = [split for splits in lists for split in splits]
     if rival.law is not None:
-        return [law_deviations(rival.law, points, metric, splits, seed) for splits in trials]
-    start = search(rival.form, points, seed)
-    return [form_deviations(rival.form, points, splits, start) for splits in trials]
+        found = iter(_law_deviations(rival.law, points, metric, every, seed))
+    else:
+        start = search(rival.form, points, seed)[None]
+        found = iter(_deviations([rival.form] * len(every), points, every, [start] * len(every)))
+    return [np.concatenate(list(islice(found, len(splits)))) for splits in lists]
 
 
 def law_deviations(law: str, points: Points, metric: str, splits: Iterable[Split], seed: int = 0) -> Floats:
     """δ of every predicted row, with the law rebuilt for each part that is fitted."""
-    splits = list(splits)
-    fitted = [index for index, split in enumerate(splits) if len(split.fitted)]
-    forms = {index: build_form(law, points.of(splits[index].fitted), metric) for index in fitted}
-    alike: dict[tuple[object, ...], list[int]] = {}  # but for bounds and first guesses
-    for index, form in forms.items():
-        names = [parameter.name for parameter in form.parameters]
-        alike.setdefault((*names, replace(form, parameters=())), []).append(index)
-    found: dict[int, Floats] = {}
-    for group in alike.values():
-        parts = [(forms[index], splits[index]) for index in group]
-        found |= zip(group, _solved_parts(points, parts, seed), strict=True)
-    return np.concatenate(
-        [
-            _held_out(forms[index], points, split, found[index])
-            if index in found
-            else np.full(len(points.of(split.predicted)), np.nan)
-            for index, split in enumerate(splits)
-        ]
-    )
+    return np.concatenate(_law_deviations(law, points, metric, list(splits), seed))
 
 
-def _solved_parts(points: Points, parts: Sequence[tuple[PruningForm, Split]], seed: int) -> list[Floats]:
-    """The best parameters for the part that each split fits, all in one call: rows that are left out have no weight."""
-    forms, splits = zip(*parts, strict=True)
-    begin = np.array([starts(form, seed)[:TRIES] for form in forms])
-    inside = np.array([np.isin(points.configuration, split.fitted) for split in splits], dtype=float)
-    lower, upper = (np.repeat(ends, TRIES, axis=0) for ends in zip(*map(bounds, forms), strict=True))
-    found = solve(
-        forms[0],
-        points,
-        begin.reshape(len(forms) * TRIES, -1),
-        weights=np.repeat(inside, TRIES, axis=0),
-        limits=(lower, upper),
-    )
-    best = found.cost.reshape(-1, TRIES).argmin(axis=1)
-    return list(found.theta.reshape(begin.shape)[np.arange(len(forms)), best])
+def _law_deviations(
+    law: str, points: Points, metric: str, splits: Sequence[Split], seed: int
+) -> list[Floats]:
+    """A part with most of the points is searched near the optimum of all points, another one from several starts."""
+    whole = build_form(law, points, metric)
+    everything = np.ones((1, len(points)), dtype=bool)
+    (best,) = solve_parts([whole], points, everything, [starts(whole, seed)[:TRIES]])
+    forms, begin = [], []
+    for split in splits:
+        part = points.of(split.fitted) if len(split.fitted) else points
+        form = build_form(law, part, metric)
+        near = best[[whole.index(parameter.name) for parameter in form.parameters]]
+        guesses = starts(form, seed)[:TRIES]
+        begin.append(np.stack([guesses[0], near]) if len(part) > MOST * len(points) else guesses)
+        forms.append(form)
+    return _deviations(forms, points, splits, begin)
 
 
 def form_deviations(form: Form, points: Points, splits: Iterable[Split], start: Floats) -> Floats:
-    """δ of every predicted row, pooled over the splits; a split too small to fit counts as missed (NaN)."""
-    return np.concatenate([_held_out(form, points, split, start) for split in splits])
+    """δ of every predicted row, pooled over the splits."""
+    splits = list(splits)
+    count = len(splits)
+    return np.concatenate(_deviations([form] * count, points, splits, [start[None]] * count))
 
 
-def _held_out(form: Form, points: Points, split: Split, start: Floats) -> Floats:
-    predicted = points.of(split.predicted)
-    fitted = points.of(split.fitted) if len(split.fitted) else None
-    if fitted is None or len(fitted) <= len(form.parameters):
-        return np.full(len(predicted), np.nan)
-    theta = solve(form, fitted, start[None]).theta
-    return relative(form.log_error(theta, predicted)[0], predicted)
+def _deviations(
+    forms: Sequence[Form], points: Points, splits: Sequence[Split], begin: Sequence[Floats]
+) -> list[Floats]:
+    """δ of the rows that each split predicts; NaN where it has too few rows to fit."""
+    members = np.array([np.isin(points.configuration, split.fitted) for split in splits])
+    enough = [index for index, form in enumerate(forms) if members[index].sum() > len(form.parameters)]
+    solved = solve_parts([forms[i] for i in enough], points, members[enough], [begin[i] for i in enough])
+    theta = dict(zip(enough, solved, strict=True))
+    found = []
+    for index, split in enumerate(splits):
+        predicted = points.of(split.predicted)
+        if index in theta:
+            found.append(relative(forms[index].log_error(theta[index][None], predicted)[0], predicted))
+        else:
+            found.append(np.full(len(predicted), np.nan))
+    return found
 
 
 def held_out_rms(points: Points, metric: str, seed: int = 0) -> dict[str, float]:
@@ -319,10 +319,9 @@ def _with_dense_law(rival: Rival, points: Points, chance: float | None, seed: in
     if whole is None:
         return None
     start = search(rival.form, points, seed)
-    trials = (in_sample(points), configurations_out(points, seed), large_out(points))
     inside, configurations, large = (
         deviation(np.concatenate(list(_through_dense_law(rival.form, points, splits, start, chance))))
-        for splits in trials
+        for splits in (in_sample(points), configurations_out(points, seed), large_out(points))
     )
     return Score(
         name=f"{rival.name}+dense",

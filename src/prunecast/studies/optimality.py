@@ -28,7 +28,7 @@ from prunecast.laws import (
 )
 from prunecast.studies.findings import AxisNotVaried, FewErrorsCrossed, NoRectangle
 from prunecast.studies.invariance import crossings
-from prunecast.studies.refits import FullFit, best_fit, full_fit
+from prunecast.studies.refits import FullFit, best_fits, full_fit
 from prunecast.table import Table
 
 ERRORS = 60
@@ -310,11 +310,11 @@ def few_curves(full: FullFit, metric: str) -> FewCurves | None:
     axes = [axis for axis in ("depth", "width") if np.ptp(getattr(full.points, axis)) > 0]
     rectangles = _rectangles(full.points, axes) if axes else []
     order = np.random.default_rng(0).permutation(len(rectangles))
-    drawn = (full.points.of(np.sort(rectangles[index])) for index in order)
-    chosen = list(islice((corners for corners in drawn if power_law_seen(corners)), SETS))
+    drawn = (np.sort(rectangles[index]) for index in order)
+    chosen = list(islice((own for own in drawn if power_law_seen(full.points.of(own))), SETS))
     if not chosen:
         return None
-    fits = [best_fit(full.form.law.family_law, corners, metric) for corners in chosen]
+    fits = best_fits(full.form.law.family_law, full.points, metric, chosen)
     sigma = np.array([full.deviations(form, theta[None])[1][0] for form, theta in fits])
     return FewCurves(
         curves=2 ** len(axes),

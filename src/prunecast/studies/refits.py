@@ -1,5 +1,6 @@
 """Fits of a law to all of a table and to parts of it, many at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from prunecast.laws import (
     region,
     relative,
     solve,
+    solve_parts,
     starts,
 )
 from prunecast.table import Table
@@ -57,9 +59,10 @@ class FullFit:
 
     def refit(self, member: Mask) -> Floats:
         """The parameters fitted to each row of `member`, a set of points to use; one call for all sets."""
-        own, weights = own_points(self.points, member)
-        begin = np.tile(self.start, (len(member), 1))
-        return solve(self.form, own, begin, weights=weights, max_iterations=MAX_ITERATIONS).theta
+        count = len(member)
+        begin = [self.start[None]] * count
+        found = solve_parts([self.form] * count, self.points, member, begin, max_iterations=MAX_ITERATIONS)
+        return np.array(found)
 
     def deviations(self, form: PruningForm, theta: Floats) -> tuple[Floats, Floats]:
         """μ and σ of δ over all rows for each parameter set of a form."""
@@ -87,15 +90,16 @@ def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[P
     return form, np.asarray(found.theta[int(found.cost.argmin())])
 
 
+def best_fits(
+    law: str, points: Points, metric: str, parts: Sequence[Integers]
+) -> list[tuple[PruningForm, Floats]]:
+    """As `best_fit` for several parts of the points, each some configurations, at once."""
+    forms = [build_form(law, points.of(part), metric) for part in parts]
+    members = np.array([np.isin(points.configuration, part) for part in parts])
+    found = solve_parts(forms, points, members, [starts(form) for form in forms])
+    return list(zip(forms, found, strict=True))
+
+
 def deviations(form: PruningForm, theta: Floats, points: Points) -> Floats:
     """δ of every point, by a law with these parameters."""
     return relative(form.log_error(theta[None], points)[0], points)
-
-
-def own_points(points: Points, member: Mask) -> tuple[Points, Floats]:
-    """The points of all sets and the weights that each gives them; sets with few points in common get their own."""
-    used, longest = np.asarray(member.any(axis=0)), int(member.sum(axis=1).max())
-    if 2 * longest < used.sum():
-        first = np.argsort(~member, axis=1, kind="stable")[:, :longest]
-        return points.packed(first), np.take_along_axis(member, first, axis=1).astype(float)
-    return points.rows(used), member[:, used].astype(float)

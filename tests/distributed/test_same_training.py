@@ -10,7 +10,7 @@ from members import in_a_team, trained
 
 from prunecast.errors import PrunecastError
 from prunecast.training import ProcessGroup
-from prunecast.training.parallel import synchronise_norms
+from prunecast.training.norms import synchronise_norms
 
 MODERN = {
     "optimizer": "adamw",

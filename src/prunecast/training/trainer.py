@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from prunecast.data import Draws, Source, draw
 from prunecast.spec import Recipe, rng
 from prunecast.training.losses import LossFunction, loss_of
+from prunecast.training.norms import synchronise_norms, use_narrow_norms
 from prunecast.training.optimizer import (
     OptimizerState,
     UpdateRule,
@@ -19,7 +20,7 @@ from prunecast.training.optimizer import (
     state_tensors,
     update_rule,
 )
-from prunecast.training.parallel import ALONE, ProcessGroup, distribute, synchronise_norms
+from prunecast.training.parallel import ALONE, ProcessGroup, distribute
 from prunecast.training.schedule import Timeline, learning_rate, timeline
 
 
@@ -82,6 +83,7 @@ def prepare(
     # Images come channels last, and convolutions are faster with it on CPU and GPU.
     model = model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     synchronise_norms(model, group, device)
+    use_narrow_norms(model, device)
     names, parameters = zip(*model.named_parameters(), strict=True)
     times = timeline(recipe, len(subsample))
     count = times.epoch * times.batch

@@ -72,12 +72,13 @@ def sensitivity_lines(table: Table) -> str:
 
 
 def extrapolation_lines(table: Table) -> str:
-    """From small to large along every axis."""
-    rows = [
-        [fitted_to(step), step.law, deviation(step.fitted), deviation(step.predicted)]
-        for step in extrapolation(table).steps
-    ]
-    return markdown(["fitted to", "law", "fitted", "predicted"], rows)
+    """From small to large along every axis: a row for what was fitted, a column for each law."""
+    cells: dict[str, dict[str, str]] = {}
+    for step in extrapolation(table).steps:
+        own = f"{deviation(step.fitted)} → {deviation(step.predicted)}"
+        cells.setdefault(fitted_to(step), {})[step.law] = own
+    laws = next(iter(cells.values()))
+    return markdown(["fitted to", *laws], [[fitted, *own.values()] for fitted, own in cells.items()])
 
 
 def form_lines(table: Table) -> str:

@@ -54,7 +54,7 @@ COLUMNS = {
     "error": "the test error after the last epoch, or another metric by `--metric` (required)",
     "unpruned_error": "the error at density 1; by default the mean over the rows with density 1",
     "parameters": "all parameters of the unpruned network",
-    "weights": "its prunable weights",
+    "weights": "the prunable weights of the unpruned network",
     "nonzero": "the prunable weights that are left",
 }
 PLAN_KEYS = {
@@ -79,36 +79,40 @@ PLAN_KEYS = {
     ),
     "level_cap": "the last level of a chain",
     "stop": "when a chain ends early: table `[stop]` (below)",
-    "select": "leave out networks too large for their data: true, or a table `[select]` (below)",
-    "keep_weights": "whether the weights of every level stay in the store",
+    "select": "leave out networks that are too large for their data: true, or a table `[select]` (below)",
+    "keep_weights": "whether the store keeps the weights of every level",
     "resources": "the resources of a worker on a cluster: table `[resources]` (below)",
     "devices": "how many GPUs train one chain together",
     "grid": "several grids of sizes, as `[[grid]]` tables with the keys above",
 }
 OTHER_COLUMNS = {
-    "chance_error": "the error of guessing, one value for the whole table; known for the datasets that ship",
+    "chance_error": "the error of guessing, one value for the whole table; known for the built-in datasets",
     "validation_error": "`choose` uses it instead of `error` if every row has one",
-    "bytes": "the tensors of the network's file, dense; for `choose --minimise bytes`",
-    "multiply_adds": "per image; of whole channels those of the smaller network",
+    "bytes": "the size of the network's dense file; for `choose --minimise bytes`",
+    "multiply_adds": "multiply-adds per image; after whole channels were removed, those of the smaller network",
     "latency_ms": "milliseconds per batch, as `prunecast time` writes it; for `choose --max-latency`",
-    "latency_ms_RUNTIME_BATCH": "that of another way, such as latency_ms_onnx_64; for `choose --timed-with onnx-64`",
-    "timed_with": "how `latency_ms` was measured (runtime, batch, threads); it must be the same for all of them",
-    "remaining_parameters": "all parameters without those that were removed; of whole channels `choose` counts these",
+    "latency_ms_RUNTIME_BATCH": (
+        "the latency in another runtime or batch, such as latency_ms_onnx_64; for `choose --timed-with onnx-64`"
+    ),
+    "timed_with": "how `latency_ms` was measured (runtime, batch, threads); it must be the same in every row",
+    "remaining_parameters": "the parameters that pruning has left; `choose` counts these if channels were removed",
     "effective_density": "the share of weights on a path of remaining weights from input to output",
-    "train_error, loss, steps, seconds, status": "what `prunecast run` also records; fits do not use it",
+    "train_error, loss, steps, seconds, status": "written by `prunecast run`, but not used by fits",
 }
 COLUMN_NOTES = """\
-- If a canonical name is there, it wins, and a synonym is kept as an extra column. Two synonyms without the canonical
-  name are refused.
+- A canonical name has priority; a synonym beside it is kept as an extra column. Two synonyms without the canonical name
+  are refused.
 - `compression`, `compression_ratio`, `compression_rate` and `compression_factor` are weights before pruning divided by
-  weights after. Accuracies and scores that are mostly above 1 are percentages. Densities, sparsities and errors in
-  percent are refused with the option that divides them.
+  weights after.
+- Accuracies and scores that are mostly above 1 are read as percentages. Densities, sparsities and errors in percent are
+  refused; the message names the option that divides them.
 - With `--metric loss`, the column is `loss`, `test_loss`, `perplexity`, `test_perplexity`, `ppl`, `cross_entropy`,
-  `val_loss` or `validation_loss`; `unpruned_loss` and the like are understood. In Python the canonical column is still
-  called `error`.
-- Without a number of examples, `tokens` or `steps` (`num_tokens`, `training_tokens`, `num_steps`, `training_steps`)
-  take its place if several values were pruned. Without depth and width, `parameters` (`params`, `num_params`,
-  `model_size`) is the size: width is the square root of the share of the largest network's parameters.
+  `val_loss` or `validation_loss`, and `unpruned_loss` and similar names are understood. In Python the canonical column
+  is still called `error`.
+- If there is no number of examples, `tokens` or `steps` (`num_tokens`, `training_tokens`, `num_steps`,
+  `training_steps`) replace it, provided that networks with several values were pruned.
+- If there is no depth and width, `parameters` (`params`, `num_params`, `model_size`) is the size. Width is then the
+  square root of the network's share of the largest network's parameters.
 - Missing levels are counted from the densities of a configuration; densities within 0.01% are one level.
 - The digest of a table covers the metric, the four names and the numbers, but not formatting or the order of rows and
   columns."""
@@ -117,25 +121,25 @@ RETRAINING = """\
 | --- | --- | --- |
 | `weight-rewinding` | the weights of the rewind point | from the rewind point to the end |
 | `rate-rewinding` | the last weights | from the rewind point to the end; `rewind = 0` repeats the whole schedule |
-| `fine-tuning` | the last weights | as many steps, at the last learning rate |
-| `from-start` | the beginning | all of them |
+| `fine-tuning` | the last weights | as many steps as with rewinding, at the last learning rate |
+| `from-start` | the initial weights | all of them |
 
 With `start`, the weights of a file:
 
 | retraining | level 0 | the next levels start at |
 | --- | --- | --- |
-| `weight-rewinding` | is trained from the file | the rewind point; with `rewind = 0` that is the file |
-| `rate-rewinding` | is the file's network as it is | the last weights, learning rates from the rewind point |
-| `fine-tuning` | is the file's network as it is | the last weights, at the last learning rate |
+| `weight-rewinding` | is trained from the file | the rewind point; with `rewind = 0` this is the file |
+| `rate-rewinding` | is the file's network, not trained | the last weights, learning rates from the rewind point |
+| `fine-tuning` | is the file's network, not trained | the last weights, at the last learning rate |
 | `from-start` | is trained from the file | the file |
 
 - Every level removes ⌈fraction · remaining⌉ weights. Among weights with equal scores, those of earlier modules, and
   then of earlier rows, are removed first.
 - A step masks the gradients, clips them, adds weight decay, then runs the optimizer. Retraining starts with zero
   momentum. The last partial batch of an epoch is dropped.
-- With other `epochs` or `steps` than the preset's, drops, warm-up and rewind point scale along. `cosine` and
-  `one-cycle` remove the drops of a preset; their formulas are torch's.
-- Tables name a changed preset by what was changed, or by its `name`.
+- If `epochs` or `steps` differ from the preset's, drops, warm-up and rewind point scale with them. `cosine` and
+  `one-cycle` ignore the drops of a preset and use torch's formulas.
+- If you change a preset, tables call it by its `name`, or else by what was changed.
 - [Pruning](../explanation/pruning.md) explains what happens in a chain."""
 SHOWN_DEPTHS = {"cifar_resnet": (8, 14, 20, 26, 50, 98), "vgg": (16,), "densenet": (121,), "digits_cnn": (5,)}
 SHOWN_DEPTHS |= {"imagenet_resnet": (50,), "tinyimagenet_resnet": (18,)}
@@ -144,7 +148,7 @@ CLASSES = {"imagenet_resnet": 1000, "tinyimagenet_resnet": 200}
 CLASSES |= {f"vit_patch{size}": 1000 for size in (14, 16, 32)}
 """Where they are not 10."""
 SECTIONS = {
-    "recipe": (Recipe, 'A preset is changed by `preset = "NAME"` and the keys that differ.'),
+    "recipe": (Recipe, 'To change a preset, write `preset = "NAME"` and the keys that differ.'),
     "method": (Method, ""),
     "stop": (StopRules, ""),
     "select": (Select, ""),
@@ -385,8 +389,8 @@ def columns() -> str:
         other = ", ".join(code(word) for word in (*same, *(f"1 − {word}" for word in complement)))
         rows.append([code(name), COLUMNS[name], other])
     lead = (
-        "A table has one row per training run. Only `density` and `error` are required. Names are matched without "
-        "regard to case, spaces and hyphens. [Bring a table](../how-to/bring-a-table.md) shows how to read yours."
+        "A table has one row per training run. Only `density` and `error` are required. Case, spaces and hyphens in "
+        "names do not matter. [Bring a table](../how-to/bring-a-table.md) shows how to read yours."
     )
     others = [
         [", ".join(code(word) for word in names.split(", ")), text] for names, text in OTHER_COLUMNS.items()
@@ -445,7 +449,7 @@ def recipes() -> str:
     """The recipes and methods that plans may name."""
     return page(
         "Recipes and methods",
-        "What `recipe` and `method` of a plan may name. Settings that a line does not name have their "
+        "The names that `recipe` and `method` of a plan can have. All settings that are not listed have their "
         "[defaults](plan-keys.md#recipe).",
         "## Recipes",
         table(["recipe", "settings"], [[code(own.name), _settings(own)] for own in RECIPES.values()]),
@@ -527,8 +531,8 @@ def findings() -> str:
         ]
         parts += [f"## prunecast.{package}", table(["kind", "type", "meaning", "fields"], rows)]
     lead = (
-        "A finding is what a table, a fit, an answer or a study knows about itself. In Python it is a typed value in "
-        "`findings`; with `--json` it is an object in `notes` with its `kind`, a sentence as `text`, and its fields."
+        "A finding is a fact about a table, a fit, an answer or a study. In Python it is a typed value in `findings`. "
+        "With `--json` it is an object in `notes` with its `kind`, a sentence as `text`, and its fields."
     )
     return page("Findings", lead, *parts)
 

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from planted import planted
 
 from prunecast import fit, read
+from prunecast.choice import question_for
 from prunecast.cli import cli
-from prunecast.report.answers import Request, answers
+from prunecast.report.answers import answers
 
 TARGET = 0.2
 SIZES = {"depths": (8, 20), "widths": (0.25, 0.5, 1.0), "num_examples": (50_000, 12_500)}
@@ -56,9 +57,9 @@ def test_predict_choose_and_the_page_agree(table: Path, law: Path) -> None:
     assert (predicted["lower"], predicted["upper"]) == pytest.approx(chosen["interval"], rel=1e-3)
     assert predicted["error"] == pytest.approx(chosen["error"], rel=1e-3)
 
-    (shown,) = (
-        one.network for one in answers(fit(read(table)), Request(target_error=TARGET)) if one.target == TARGET
-    )
+    fitted = fit(read(table))
+    every = answers(fitted, question_for(fitted, target_error=TARGET))
+    (shown,) = (one.answer for one in every if one.question.target_error == TARGET)
     assert {name: getattr(shown, name) for name in place} == pytest.approx(place)
     assert shown.interval == pytest.approx(chosen["interval"])
 

@@ -12,11 +12,11 @@ from findings_of import findings_of
 from planted import planted
 
 from prunecast import choose, fit, read
-from prunecast.choice import counter, frontier
+from prunecast.choice import counter, frontier, question_for
 from prunecast.choice.findings import CountsFromTable, SizeInterpolated, WidthFromCounts
 from prunecast.cli import cli
 from prunecast.laws import Fit, from_json
-from prunecast.report.answers import Request, answers
+from prunecast.report.answers import answers
 
 
 def prunable(rows: pd.DataFrame) -> "pd.Series[float]":
@@ -157,8 +157,8 @@ def test_the_command_a_saved_law_and_the_page_agree(frame: pd.DataFrame, tmp_pat
     law = fit(read(table))
     saved = choose(from_json(as_read(law)), target_error=0.3, sizes="measured").answer
     assert saved.stored_parameters == best.stored_parameters
-    for answer in answers(law, Request(sizes="measured"), 9):
-        network = answer.network
+    for answer in answers(law, question_for(law, sizes="measured"), 9):
+        network = answer.answer
         size = pd.DataFrame({"depth": [network.depth], "width": [network.width]})
         assert network.stored_parameters == network.nonzero_parameters + others(size).iloc[0]
 

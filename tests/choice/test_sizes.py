@@ -12,7 +12,7 @@ from choice_tables import uneven, uneven_table
 from findings_of import findings_of
 
 from prunecast import choose, fit, frontier
-from prunecast.choice import DEFAULT_SIZES, candidates, choose_each, inside
+from prunecast.choice import DEFAULT_SIZES, candidates, inside, question_for
 from prunecast.choice.findings import (
     MeasuredPair,
     MeasuredRange,
@@ -24,7 +24,7 @@ from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.laws import AXES, outside
 from prunecast.report import page
-from prunecast.report.answers import Request, answers
+from prunecast.report.answers import answers
 
 SHALLOW = MeasuredPair(axes=("depth", "num_examples"), values=(8, 50_000), sides=(-1, 1), reach=12_500)
 """Depth 8 was trained on 12,500 examples at most."""
@@ -89,7 +89,8 @@ def test_within_leaves_out_what_is_outside(sizes: str, num_examples: float, dept
     assert set(found.depth) == ({8, 20} & depths if sizes == "measured" else depths)
     assert found.outside.all() == (num_examples not in (50_000, 30_000, 12_500))
     assert {
-        c.network.depth for c in answers(uneven(), Request(num_examples=num_examples, sizes=sizes), 9)
+        c.answer.depth
+        for c in answers(uneven(), question_for(uneven(), num_examples=num_examples, sizes=sizes), 9)
     } <= depths
     assert choose(uneven(), max_training=9, num_examples=num_examples, sizes=sizes, depth=8).answer.depth == 8
 
@@ -114,7 +115,7 @@ def test_where_no_size_spans_the_number_of_examples() -> None:
     assert choose(apart, target_error=0.2, num_examples=30_000, sizes="around").answer.extrapolated
 
 
-@pytest.mark.parametrize("asked", [choose, choose_each, frontier, page, Request])
+@pytest.mark.parametrize("asked", [choose, question_for, frontier, page])
 def test_within_is_the_default_in_python(asked: Callable[..., Any]) -> None:
     assert inspect.signature(asked).parameters["sizes"].default == DEFAULT_SIZES == "within"
 
@@ -130,7 +131,7 @@ def test_nothing_outside_answers_unless_asked_for() -> None:
     assert choose(uneven(), target_error=0.3).answer.depth == 20
     assert choose(uneven(), target_error=0.3, sizes="around").answer.depth == 8
     assert not frontier(uneven()).extrapolated.any()
-    assert {one.network.depth for one in answers(uneven(), Request(), 9)} == {20}
+    assert {one.answer.depth for one in answers(uneven(), question_for(uneven()), 9)} == {20}
 
 
 @pytest.mark.parametrize(

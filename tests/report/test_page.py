@@ -11,10 +11,11 @@ from planted import planted
 from report_tables import EVIL, TABLES, loss_table, validation_table
 
 from prunecast import choose, fit
+from prunecast.choice import question_for
 from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import verdict
 from prunecast.report import page
-from prunecast.report.answers import Request, answers, targets, too_high
+from prunecast.report.answers import answers, targets, too_high
 from prunecast.report.curves import measured_curves, measured_rows
 from prunecast.report.html import library, script_json
 from prunecast.report.vega import ticks
@@ -55,6 +56,11 @@ def test_every_part_is_there(written, name):
     studies = ("optimality", "extrapolation", "sensitivity", "invariance", "forms", "dips", "noise")
     assert all(f'id="study-{study}"' in html for study in studies)
     assert TABLES[name]().digest in html
+
+
+def asked_of(law, most=160, **asked):
+    """The answers of a page."""
+    return answers(law, question_for(law, **asked), most)
 
 
 def test_cells_are_text_wherever_they_stand(written):
@@ -130,11 +136,7 @@ def test_a_table_that_knows_one_measure_has_no_selector(written):
 
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 def test_a_looser_target_never_needs_a_larger_network(law):
-    sizes = [
-        a.network.stored_parameters
-        for a in answers(fit(TABLES["measured"](), law=law), Request())
-        if a.choice.met
-    ]
+    sizes = [a.answer.stored_parameters for a in asked_of(fit(TABLES["measured"](), law=law)) if a.met]
     assert len(sizes) > 60
     assert sizes == sorted(sizes, reverse=True)
 
@@ -142,10 +144,11 @@ def test_a_looser_target_never_needs_a_larger_network(law):
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 @pytest.mark.parametrize("confidence", [0.5, 0.9])
 def test_the_first_target_is_the_last_that_nothing_meets(law, confidence):
-    found = answers(fit(TABLES["all sizes"](), law=law), Request(num_examples=3125, confidence=confidence), 5)
-    assert [one.choice.met for one in found] == [False] + [True] * (len(found) - 1)
-    assert found[1].target / found[0].target == pytest.approx(1, abs=0.001)
-    assert [float(one.shown) for one in found] == [one.target for one in found]
+    found = asked_of(fit(TABLES["all sizes"](), law=law), most=5, num_examples=3125, confidence=confidence)
+    assert [one.met for one in found] == [False] + [True] * (len(found) - 1)
+    wanted = [one.question.target_error for one in found]
+    assert wanted[1] / wanted[0] == pytest.approx(1, abs=0.001)
+    assert wanted == [float(f"{target:.4g}") for target in wanted]
 
 
 def test_a_lowest_target_asked_for_is_the_one_that_is_told_of():
@@ -175,10 +178,10 @@ def test_a_page_answers_targets_above_what_an_unusable_law_guesses():
     law = fit("cifar10-densenet-8ep")
     assert not verdict(law).usable
     assert [one["from"] for one in too_high(law)] == [0.9]
-    found = answers(law, Request(), 20)
-    asked = found[-1].target
+    found = asked_of(law, most=20)
+    asked = found[-1].question.target_error
     assert asked > 0.9 * law.high_error
-    assert found[-1].choice.answer == choose(law, target_error=asked).answer
+    assert found[-1].answer == choose(law, target_error=asked).answer
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.11, 0.8), (0.004, 0.05), (0.06, 0.97), (0.3, 5.0)])

@@ -9,9 +9,10 @@ from planted import planted
 from report_tables import TABLES
 
 from prunecast import fit, studies
+from prunecast.choice import question_for
 from prunecast.laws import verdict
 from prunecast.report import page, terminal
-from prunecast.report.answers import Request, answers, too_high
+from prunecast.report.answers import answers, too_high
 from prunecast.report.charts import FittedTable, view
 from prunecast.report.choices import facts
 from prunecast.report.fits import parameters_section
@@ -137,9 +138,9 @@ def test_only_a_law_that_dips_says_that_light_pruning_helps(law, dips):
 
 def test_a_table_without_depths_and_counts_gets_neither():
     law = fit(read(own_table()), law="eq2")
-    answer = answers(law, Request())[20]
-    assert headline(answer.choice).startswith("Train width ")
-    found = {fact.name: fact for fact in facts(answer.choice, law.kept_per_level)}
+    answer = answers(law, question_for(law))[20]
+    assert headline(answer).startswith("Train width ")
+    found = {fact.name: fact for fact in facts(answer, law.kept_per_level)}
     assert "depth" not in found["Network"].value
     assert found["Size"].value.endswith("%")
     assert found["Size"].remark == "of the largest measured network unpruned"

@@ -23,6 +23,7 @@ from prunecast.choice.question import (
     check_target,
     examples_for,
     predict,
+    question_for,
     validated,
 )
 from prunecast.choice.search import Inversion, smallest_density
@@ -73,6 +74,7 @@ __all__ = [
     "predict",
     "predicted_options",
     "quantile",
+    "question_for",
     "removes_channels",
     "sizes_along",
     "sizes_at",

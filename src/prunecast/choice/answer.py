@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +21,10 @@ from prunecast.choice.question import (
     Question,
     SizeRange,
     as_fit,
-    as_measure,
-    as_size_range,
     check_bounded,
     check_reachable,
     check_target,
-    examples_for,
+    question_for,
 )
 from prunecast.choice.search import Inversion, Search
 from prunecast.choice.sizes import allowed, below_plateau, candidates, inside_mask
@@ -162,15 +161,16 @@ def choose(
     if timed_with is not None:
         fitted = with_latency(fitted, timed_with)
     check_reachable(target_error, fitted)
-    question = Question(
+    question = question_for(
+        fitted,
         target_error=target_error,
         max_parameters=max_parameters,
         max_training=max_training,
         max_latency=max_latency,
-        minimise=as_measure(minimise),
+        minimise=minimise,
         confidence=confidence,
-        num_examples=examples_for(fitted, num_examples),
-        sizes=as_size_range(sizes),
+        num_examples=num_examples,
+        sizes=sizes,
         depth=depth,
         width=width,
         density=density,
@@ -179,27 +179,9 @@ def choose(
     return Chooser(fitted, question).choice()
 
 
-def choose_each(
-    fit: Fit,
-    target_errors: Iterable[float],
-    *,
-    minimise: str = Measure.STORED,
-    confidence: float = DEFAULT_CONFIDENCE,
-    num_examples: float | None = None,
-    sizes: str = DEFAULT_SIZES,
-    depth: float | None = None,
-    width: float | None = None,
-) -> list[Choice]:
-    """As `choose` for many targets; what does not depend on the target is computed once."""
-    question = Question(
-        minimise=as_measure(minimise),
-        confidence=confidence,
-        num_examples=examples_for(fit, num_examples),
-        sizes=as_size_range(sizes),
-        depth=depth,
-        width=width,
-    )
-    return Chooser(fit, question).choices(list(target_errors))
+def choose_each(fit: Fit, target_errors: Iterable[float], **asked: Any) -> list[Choice]:
+    """`choose` for many targets; `asked` are its other options. What the targets share is computed once."""
+    return Chooser(fit, question_for(fit, **asked)).choices(list(target_errors))
 
 
 class Chooser:
@@ -207,7 +189,6 @@ class Chooser:
 
     def __init__(self, fit: Fit, question: Question) -> None:
         """Find the networks that the question is about, and refuse a question that no network could answer."""
-        question.check(fit.metric)
         family = counter(fit).family
         if family is not None and question.depth is not None and not float(question.depth).is_integer():
             raise PrunecastError(

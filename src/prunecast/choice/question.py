@@ -66,9 +66,9 @@ class SizeRange(StrEnum):
 
 
 DEFAULT_SIZES = SizeRange.WITHIN
+"""By default, answers stay within the measured range."""
 DEFAULT_CONFIDENCE = 0.8
 """The default probability of meeting a target."""
-"""By default, answers stay within the measured range."""
 
 
 def as_measure(name: str) -> Measure:
@@ -132,6 +132,27 @@ class Question:
             )
         if not 0 < self.confidence < 1:
             raise PrunecastError(f"confidence must be a probability between 0 and 1, not {self.confidence:g}")
+
+
+def question_for(
+    fit: Fit,
+    *,
+    minimise: str = Measure.STORED,
+    confidence: float = DEFAULT_CONFIDENCE,
+    num_examples: float | None = None,
+    sizes: str = DEFAULT_SIZES,
+    **bounds: float | None,
+) -> Question:
+    """A question about the networks of a fit; `bounds` are the target, the budgets and named sizes."""
+    question = Question(
+        minimise=as_measure(minimise),
+        confidence=confidence,
+        num_examples=examples_for(fit, num_examples),
+        sizes=as_size_range(sizes),
+        **bounds,
+    )
+    question.check(fit.metric)
+    return question
 
 
 def check_bounded(question: Question) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from prunecast.choice import (
-    DEFAULT_CONFIDENCE,
     DEFAULT_SIZES,
     AboutTarget,
     Choice,
@@ -16,10 +15,7 @@ from prunecast.choice import (
     Measure,
     Network,
     Question,
-    as_measure,
-    as_size_range,
     ceiling,
-    examples_for,
     known_measures,
     quantile,
 )
@@ -49,64 +45,15 @@ TYPED = "{}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the page is asked for; None means the largest measured number of examples."""
-
-    target_error: float | None = None
-    minimise: str = Measure.STORED
-    num_examples: float | None = None
-    sizes: str = DEFAULT_SIZES
-    confidence: float = DEFAULT_CONFIDENCE
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """A choice for one target."""
-
-    target: float
-    choice: Choice
-
-    @property
-    def network(self) -> Network:
-        """The network chosen."""
-        return self.choice.answer
-
-    @property
-    def shown(self) -> str:
-        """The target as it is written."""
-        return numbers.target(self.target, 4)
-
-    @property
-    def size(self) -> float:
-        """The chosen network's size in the measure that is minimised."""
-        best = self.network
-        return {
-            Measure.STORED: best.stored_parameters,
-            Measure.NONZERO: best.nonzero_parameters,
-            Measure.PAPER: best.paper_size,
-            Measure.MULTIPLY_ADDS: best.multiply_adds or float("nan"),
-            Measure.BYTES: best.bytes or float("nan"),
-            Measure.LATENCY: best.latency_ms or float("nan"),
-        }[self.choice.question.minimise]
-
-    def data(self) -> dict[str, list[Row]]:
-        """The data of the chart that follow the slider."""
-        low, high = self.network.interval
-        return {
-            "target": rows(error=[self.target]),
-            "chosen": rows(size=[self.size], error=[self.network.error], low=[low], high=[high]),
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class AnswerSet:
-    """The answers for one number of examples and measure, what is drawn, and the same as a table."""
+    """The answers for one number of examples and one measure, what is drawn of them, and the same as a table."""
 
     num_examples: float
     minimise: Measure
-    answers: Sequence[Answer]
+    choices: Sequence[Choice]
+    """one for each target, in ascending order"""
     start: int
-    """the answer shown first"""
+    """the choice shown first"""
     data: dict[str, list[Row]]
     grid: Grid
 
@@ -116,99 +63,109 @@ class AnswerPanel:
     """The chart, and the answers for each number of examples, the first one shown at `shown`."""
 
     fit: Fit
+    question: Question
     chart: Chart
-    answers: Sequence[AnswerSet]
+    sets: Sequence[AnswerSet]
     """those of the measure shown first, then those of each other measure, for the same numbers of examples"""
     shown: int
-    request: Request
-
-    @property
-    def measures(self) -> list[Measure]:
-        """The measures, the one shown first in front."""
-        return list(dict.fromkeys(own.minimise for own in self.answers))
-
-    @property
-    def examples(self) -> list[str]:
-        """The numbers of examples."""
-        return [numbers.count(own.num_examples) for own in _of(self.answers, self.measures[0])]
 
     def lookup(self) -> dict[str, Any]:
         """What selector, slider and box show: sentences and points for each number of examples and target."""
-        target = self.request.target_error
+        target, measures = self.question.target_error, list(dict.fromkeys(own.minimise for own in self.sets))
         return {
-            "sizes": [_lookup(own, self.fit, self.answers) for own in self.answers],
+            "sizes": [_lookup(own, self.fit, self.sets) for own in self.sets],
             "shown": self.shown,
-            "examples": self.examples,
-            "measures": [wording.measure_name(measure) for measure in self.measures],
+            "examples": [numbers.count(own.num_examples) for own in _of(self.sets, measures[0])],
+            "measures": [wording.measure_name(measure) for measure in measures],
             "asked": "" if target is None else numbers.target(target),
             "beyond": too_high(self.fit),
         }
 
 
-def answer_panel(fitted: FittedTable, request: Request) -> AnswerPanel:
+def answer_panel(fitted: FittedTable, question: Question) -> AnswerPanel:
     """The answers for every measured number of examples and the one asked for, in each measure that is known."""
-    fit, hue = fitted.fit, fitted.hue
+    fit, hue, wanted = fitted.fit, fitted.hue, question.num_examples
     if hue.shape == "num_examples":
         hue = replace(hue, shape="", shapes=())
-    wanted = examples_for(fit, request.num_examples)
-    known = sorted({c.num_examples for c in fit.configurations}, reverse=True)
-    every = known if any(np.isclose(wanted, n) for n in known) else sorted([*known, wanted], reverse=True)
+    known = {c.num_examples for c in fit.configurations}
+    if not any(np.isclose(wanted, n) for n in known):
+        known.add(wanted)
+    every = sorted(known, reverse=True)
     shown = int(np.argmin(np.abs(np.array(every) - wanted)))
-    few = max(FEWEST_OF_ANOTHER, MOST_OF_OTHERS // max(1, len(every) - 1))
+    few = min(MOST, max(FEWEST_OF_ANOTHER, MOST_OF_OTHERS // max(1, len(every) - 1)))
     found = [
-        _answer_set(fitted, hue, request, n, MOST if i == shown else min(MOST, few))
+        _answer_set(fitted, hue, replace(question, num_examples=n), MOST if i == shown else few)
         for i, n in enumerate(every)
     ]
     for measure in known_measures(fit):
-        if measure != found[0].minimise:
-            other = replace(fitted, minimise=measure), hue, replace(request, minimise=measure)
+        if measure is not question.minimise:
+            other = replace(fitted, minimise=measure)
             with suppress(PrunecastError):  # a number of examples of which no network has a known cost
-                found += [_answer_set(*other, n, min(MOST, few)) for n in every]
+                found += [
+                    _answer_set(other, hue, replace(question, minimise=measure, num_examples=n), few)
+                    for n in every
+                ]
     first = found[shown]
-    data = {**first.data, **first.answers[first.start].data()}
+    data = {**first.data, **_moving(first.choices[first.start])}
     spec = answer_chart(data, hue, _view(first, found), fit.metric)
-    caption = wording.answer_caption(request.confidence, fit.metric)
+    caption = wording.answer_caption(question.confidence, fit.metric)
     chart = Chart(name="answer", spec=spec, caption=caption)
-    return AnswerPanel(fit=fit, chart=chart, answers=found, shown=shown, request=request)
+    return AnswerPanel(fit=fit, question=question, chart=chart, sets=found, shown=shown)
 
 
-def _answer_set(fitted: FittedTable, hue: Hue, request: Request, num_examples: float, most: int) -> AnswerSet:
-    fit, measured = fitted.fit, fitted.rows
-    found = answers(fit, replace(request, num_examples=num_examples), most)
-    lines = curves(fit, family(fit, num_examples, request.sizes), request.minimise)
-    used = {(one.network.depth, one.network.width) for one in found}
+def _answer_set(fitted: FittedTable, hue: Hue, question: Question, most: int) -> AnswerSet:
+    fit, measured, num_examples = fitted.fit, fitted.rows, question.num_examples
+    found = answers(fit, question, most)
+    lines = curves(fit, family(fit, num_examples, question.sizes), question.minimise)
+    used = {(one.answer.depth, one.answer.width) for one in found}
     others = [
         own
         for own in lines
         if not own.measured and (len(lines) <= MOST_CURVES or (own.depth, own.width) in used)
     ]
-    drawn = [(one.size, one.target) for one in found if one.choice.met]
+    frontier = [(_size(one), _target(one)) for one in found if one.met]
     here = measured[np.isclose(measured.num_examples, num_examples)]
     return AnswerSet(
         num_examples=num_examples,
-        minimise=found[0].choice.question.minimise,
-        answers=found,
-        start=_start(found, request.target_error),
-        data=frontier_data(here, [own for own in lines if own.measured], others, drawn, hue),
+        minimise=question.minimise,
+        choices=found,
+        start=_start(found, question.target_error),
+        data=frontier_data(here, [own for own in lines if own.measured], others, frontier, hue),
         grid=_grid(found, fit),
     )
 
 
-def answers(fit: Fit, request: Request, most: int = MOST) -> list[Answer]:
+def answers(fit: Fit, question: Question, most: int = MOST) -> list[Choice]:
     """One choice per target, from one that nothing meets up to where they end; the second is the least met."""
-    question = Question(
-        minimise=as_measure(request.minimise),
-        confidence=request.confidence,
-        num_examples=examples_for(fit, request.num_examples),
-        sizes=as_size_range(request.sizes),
-    )
     chooser = Chooser(fit, question)
-    ends = around(promised(fit, chooser.least_error(), request.confidence))
+    ends = around(promised(fit, chooser.least_error(), question.confidence))
     higher = [target for target in targets(ends[1], _highest_target(fit), most) if target > ends[1]]
-    wanted = [*ends, *higher]
-    return [
-        Answer(target=target, choice=own) for target, own in zip(wanted, chooser.choices(wanted), strict=True)
-    ]
+    return chooser.choices([*ends, *higher])
+
+
+def _target(one: Choice) -> float:
+    assert one.question.target_error is not None
+    return one.question.target_error
+
+
+def _shown(one: Choice) -> str:
+    """The target as it is written."""
+    return numbers.target(_target(one), 4)
+
+
+def _size(one: Choice) -> float:
+    """The chosen network's size in the measure that is minimised."""
+    size = choices.size_of(one.answer, one.question.minimise)
+    return float("nan") if size is None else size
+
+
+def _moving(one: Choice) -> dict[str, list[Row]]:
+    """The data of the chart that follow the slider."""
+    low, high = one.answer.interval
+    return {
+        "target": rows(error=[_target(one)]),
+        "chosen": rows(size=[_size(one)], error=[one.answer.error], low=[low], high=[high]),
+    }
 
 
 def _highest_target(fit: Fit) -> float:
@@ -244,32 +201,34 @@ def around(error: float) -> tuple[float, float]:
     return float(f"{(above - 1) * unit:.4g}"), float(f"{above * unit:.4g}")
 
 
-def _start(found: Sequence[Answer], target: float | None) -> int:
+def _start(found: Sequence[Choice], target: float | None) -> int:
     """The answer shown first: for the target asked for, else a third of the way up among those met."""
     if target is not None:
-        below = [i for i, answer in enumerate(found) if answer.target <= target * (1 + 1e-9)]
-        return below[-1] if below else 0
-    met = [i for i, answer in enumerate(found) if answer.choice.met]
+        return max((i for i, one in enumerate(found) if _target(one) <= target * (1 + 1e-9)), default=0)
+    met = [i for i, one in enumerate(found) if one.met]
     return met[len(met) // 3] if met else 0
 
 
-def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
+def _grid(found: Sequence[Choice], fit: Fit) -> Grid:
     """The answers to some of the targets."""
-    step, naming = max(1, -(-len(found) // SHOWN_ANSWERS)), found[0].choice.naming
-    measure = found[0].choice.question.minimise
-    costs = choices.COSTS
-    size = costs.get(measure, "Stored parameters") if naming.counted else "Share of the largest"
+    step, naming, question = max(1, -(-len(found) // SHOWN_ANSWERS)), found[0].naming, found[0].question
+    cost = question.minimise in choices.COSTS
+    size = (
+        choices.COSTS.get(question.minimise, "Stored parameters")
+        if naming.counted
+        else "Share of the largest"
+    )
     several = len({own.num_examples for own in fit.configurations}) > 1
-    which = f", {numbers.count(found[0].choice.question.num_examples)} training examples" if several else ""
+    which = f", {numbers.count(question.num_examples)} training examples" if several else ""
     rows = [
         [
-            one.shown if one.choice.met else f"{one.shown} (not met)",
-            numbers.size(one.network.depth),
-            numbers.size(one.network.width),
-            numbers.density(one.network.density),
-            amount(naming, one.size if measure in costs else one.network.stored_parameters),
-            choices.error(one.network),
-            numbers.interval(one.network.interval),
+            _shown(one) if one.met else f"{_shown(one)} (not met)",
+            numbers.size(one.answer.depth),
+            numbers.size(one.answer.width),
+            numbers.density(one.answer.density),
+            amount(naming, _size(one) if cost else one.answer.stored_parameters),
+            choices.error(one.answer),
+            numbers.interval(one.answer.interval),
         ]
         for one in found[::step]
     ]
@@ -283,7 +242,7 @@ def _of(every: Sequence[AnswerSet], measure: Measure) -> list[AnswerSet]:
 
 def _view(own: AnswerSet, every: Sequence[AnswerSet]) -> dict[str, Any]:
     """The axes of the chart, which are those of sizes in the same measure."""
-    title = size_title(own.minimise, counted=own.answers[0].choice.naming.counted)
+    title = size_title(own.minimise, counted=own.choices[0].naming.counted)
     return view(own.data, [other.data for other in _of(every, own.minimise)], title)
 
 
@@ -291,37 +250,36 @@ def _lookup(own: AnswerSet, fit: Fit, every: Sequence[AnswerSet]) -> dict[str, A
     return {
         "examples": numbers.count(own.num_examples),
         "start": own.start,
-        "least": too_low(own.answers, fit),
+        "least": too_low(own.choices, fit),
         "view": _view(own, every),
         "answers": [
             {
-                "target": one.target,
-                "shown": one.shown,
-                "met": one.choice.met,
-                "headline": wording.headline(one.choice),
-                "facts": choices.facts(one.choice, fit.kept_per_level),
-                "comparison": choices.comparison(one.choice),
-                "notes": sentences(one.choice.findings, fit.metric),
-                "data": one.data(),
+                "target": _target(one),
+                "shown": _shown(one),
+                "met": one.met,
+                "headline": wording.headline(one),
+                "facts": choices.facts(one, fit.kept_per_level),
+                "comparison": choices.comparison(one),
+                "notes": sentences(one.findings, fit.metric),
+                "data": _moving(one),
             }
-            for one in own.answers
+            for one in own.choices
         ],
     }
 
 
-def too_low(found: Sequence[Answer], fit: Fit) -> dict[str, Any]:
+def too_low(found: Sequence[Choice], fit: Fit) -> dict[str, Any]:
     """What the page shows for every target below the lowest that is met.
 
-    Findings about the lowest target looked up are left out: a network outside the measured range that meets it may
-    miss the one typed.
+    Findings about the lowest target are left out: a network outside the measured range that meets it may miss the
+    target that was typed.
     """
-    lowest = found[0].choice
-    best, question = lowest.answer, lowest.question
+    best, question = found[0].answer, found[0].question
     least = around(promised(fit, best, question.confidence))[1]
-    notes = sentences((own for own in lowest.findings if not isinstance(own, AboutTarget)), fit.metric)
+    notes = sentences((own for own in found[0].findings if not isinstance(own, AboutTarget)), fit.metric)
     if question.sizes == DEFAULT_SIZES and fit.dense is not None:
         notes.insert(0, wording.ASK_FURTHER)
-    network = network_name(lowest.naming, best.depth, best.width)
+    network = network_name(found[0].naming, best.depth, best.width)
     headline = wording.nothing_meets(
         TYPED, numbers.target(least, 4), network, best, question.confidence, fit.metric
     )

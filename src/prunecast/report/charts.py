@@ -156,17 +156,13 @@ def point_rows(measured: Rows, hue: Hue) -> list[Row]:
     )
 
 
-def curve_rows(
-    curves: Sequence[Curve], hue: Hue, fields: Sequence[str] = ("error", "size", "density", "invariant")
-) -> list[Row]:
+def curve_rows(curves: Sequence[Curve], hue: Hue | None, *fields: str) -> list[Row]:
     """Points of predicted curves, numbered by `line`; the invariant is called `m`, as in `point_rows`."""
     found: list[Row] = []
     for index, curve in enumerate(curves):
-        found += rows(
-            line=index,
-            hue=numbers.size(getattr(curve, hue.axis)),
-            **{"m" if name == "invariant" else name: getattr(curve, name) for name in fields},
-        )
+        coloured = {} if hue is None else {"hue": numbers.size(getattr(curve, hue.axis))}
+        values = {"m" if name == "invariant" else name: getattr(curve, name) for name in fields}
+        found += rows(line=index, **coloured, **values)
     return found
 
 
@@ -186,9 +182,8 @@ def _measured_fields(metric: Metric) -> dict[str, str]:
 
 
 def lines(x: Spec, y: Spec, data: str, hue: Spec | None = None, **mark: object) -> Spec:
-    """Predicted curves, one for each `line` of the data, coloured by a hue or all alike."""
-    order = {"field": "density", "sort": "descending"}
-    encoding = {"x": x, "y": y, "detail": {"field": "line"}, "order": order}
+    """Curves, one for each `line` of the data in the order of its rows, coloured by a hue or all alike."""
+    encoding = {"x": x, "y": y, "detail": {"field": "line"}, "order": {"value": None}}
     return layer(data, "line", {**encoding, "color": hue} if hue else encoding, **mark)
 
 
@@ -234,7 +229,10 @@ def error_chart(
     return chart(
         f"{capital(metric.measured)} against {title}: dots are measured, lines are the law.",
         340,
-        {"points": point_rows(measured, hue), "curves": curve_rows(curves, hue)},
+        {
+            "points": point_rows(measured, hue),
+            "curves": curve_rows(curves, hue, "error", "density", "invariant"),
+        },
         [
             lines(x, y, "curves", hue.colour(theme), strokeWidth=width, opacity=opacity),
             points(x, y, hue, len(measured), metric, theme),
@@ -290,17 +288,12 @@ def frontier_data(
     hue: Hue,
 ) -> dict[str, list[Row]]:
     """What is drawn for one number of examples; the frontier is pairs of size and error."""
-    needed = ("error", "size", "density")
+    sizes, errors = zip(*frontier, strict=True) if frontier else ((), ())
     return {
-        "members": curve_rows(members, hue, needed),
-        "others": curve_rows(others, hue, needed),
+        "members": curve_rows(members, hue, "error", "size"),
+        "others": curve_rows(others, None, "error", "size"),
         "points": point_rows(measured, hue),
-        "frontier": rows(
-            line=0,
-            density=[-i for i in range(len(frontier))],
-            error=[error for _, error in frontier],
-            size=[size for size, _ in frontier],
-        ),
+        "frontier": rows(line=0, error=errors, size=sizes),
     }
 
 

@@ -102,7 +102,7 @@ def _runners_up(chosen: Choice) -> Grid:
             numbers.interval(one.interval),
             "" if one.probability is None else numbers.probability_cell(one.probability),
             amount(naming, one.stored_parameters),
-            *(cost_cell(measure, cost_of(one, measure)) for measure in asked),
+            *(cost_cell(measure, size_of(one, measure)) for measure in asked),
             numbers.number(one.training_cost),
             one.source + (", outside" if one.extrapolated else ""),
         ]
@@ -130,14 +130,16 @@ def costs_asked(chosen: Choice) -> list[Measure]:
     return [measure for measure in dict.fromkeys([*budget, question.minimise]) if measure in COSTS]
 
 
-def cost_of(one: Network, measure: Measure) -> float | None:
-    """What a network costs."""
-    known = {
-        Measure.LATENCY: one.latency_ms,
-        Measure.BYTES: one.bytes,
+def size_of(one: Network, measure: Measure) -> float | None:
+    """The size of a network in a measure; None where it is not known."""
+    return {
+        Measure.STORED: one.stored_parameters,
+        Measure.NONZERO: one.nonzero_parameters,
+        Measure.PAPER: one.paper_size,
         Measure.MULTIPLY_ADDS: one.multiply_adds,
-    }
-    return known[measure]
+        Measure.BYTES: one.bytes,
+        Measure.LATENCY: one.latency_ms,
+    }[measure]
 
 
 def cost_cell(measure: Measure, cost: float | None) -> str:

@@ -10,12 +10,20 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from prunecast import __version__
-from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, as_fit, check_target, validated
+from prunecast.choice import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_SIZES,
+    Question,
+    as_fit,
+    check_target,
+    question_for,
+    validated,
+)
 from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import AUTO, Fit
 from prunecast.metric import Metric
 from prunecast.report import fits
-from prunecast.report.answers import AnswerPanel, Request, answer_panel
+from prunecast.report.answers import AnswerPanel, answer_panel
 from prunecast.report.charts import FittedTable
 from prunecast.report.document import Chart, Section
 from prunecast.report.studies import study_sections
@@ -58,13 +66,6 @@ def page(
     before it, because a page of a large table takes a while.
     """
     check_target(target_error, table.metric)
-    request = Request(
-        target_error=target_error,
-        minimise=minimise,
-        num_examples=num_examples,
-        sizes=sizes,
-        confidence=confidence,
-    )
     on_step("fitting the law")
     try:
         fit = as_fit(table, law)
@@ -72,9 +73,17 @@ def page(
         why = wording.no_law(sentence(problem))
         body = [fits.missing_section(table, why), *first, fits.origin_section(table, None, command)]
         return Page(html=_render(table, table.metric, None, body), missing=why)
-    fitted = FittedTable(table=validated(table) or table, fit=fit, minimise=minimise)
+    question = question_for(
+        fit,
+        target_error=target_error,
+        minimise=minimise,
+        num_examples=num_examples,
+        sizes=sizes,
+        confidence=confidence,
+    )
+    fitted = FittedTable(table=validated(table) or table, fit=fit, minimise=question.minimise)
     on_step("choosing a network for every target")
-    answer, why = _answer(fitted, request)
+    answer, why = _answer(fitted, question)
     body = [
         *([Section(name="missing", title="No answer yet", text=[why])] if why else []),
         *first,
@@ -89,12 +98,12 @@ def page(
     return Page(html=_render(table, fit.metric, fit, body, answer), missing=why)
 
 
-def _answer(fitted: FittedTable, request: Request) -> tuple[AnswerPanel | None, str]:
-    """The answer, or why the table allows none, unless the question is at fault."""
+def _answer(fitted: FittedTable, question: Question) -> tuple[AnswerPanel | None, str]:
+    """The answer, or why the table allows none; an error if another question may have one."""
     try:
-        return answer_panel(fitted, request), ""
+        return answer_panel(fitted, question), ""
     except PrunecastError as problem:
-        if request != Request(target_error=request.target_error):
+        if question != question_for(fitted.fit, target_error=question.target_error):
             raise
         return None, wording.no_answer(sentence(problem))
 
@@ -125,7 +134,7 @@ def _render(
     nothing: dict[str, Any] = {"sizes": [], "shown": 0, "examples": [], "measures": []}
     lookup = nothing if answer is None else answer.lookup()
     lookup.update(word=metric.word, share=metric.is_share)
-    found = () if answer is None else answer.answers
+    found = () if answer is None else answer.sets
     examples = len(lookup["examples"])
     every = [*(() if answer is None else [answer.chart]), *_charts(body)]
     specs, places, datasets = packed(every, [own.data for own in found])

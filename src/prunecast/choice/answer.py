@@ -90,16 +90,16 @@ class Choice(Displayable):
 
     @property
     def trusted(self) -> bool:
-        """Whether this is an answer: about a network that was trained, or by a law that can be trusted."""
+        """Whether the answer can be relied on: the network was trained, or the law is usable."""
         return self.verdict.usable or self.answer.source == "measured"
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether no network meets the target; a density that was asked for is answered whatever it gives."""
+        """Whether no network meets the target; a question that names a density has an answer whatever its error."""
         return not self.met and self.question.density is None
 
     def __repr__(self) -> str:
-        """The answer's numbers in a line; every field is there by its name."""
+        """The answer's main numbers in one line."""
         best, target = self.answer, self.question.target_error
         sizes = {"depth": f"depth {best.depth:g}", "width": f"width {best.width:.4g}"}
         words = [text for axis, text in sizes.items() if axis in self.naming.axes]
@@ -140,14 +140,13 @@ def choose(
         minimise: "stored" or "parameters" (non-zero weights, biases and normalisation), "nonzero", "multiply-adds",
             "paper" (l·w²·d); "bytes" or "latency", which the table must have. Bytes are known at measured sizes only;
             the latency of others is predicted where three or more sizes were timed.
-        confidence: the probability with which a new training run meets the target; one half means that its expected
-            error does.
+        confidence: the probability that a new training run meets the target; at 0.5, its expected error meets it.
         num_examples: training examples; by default the largest measured number.
         sizes: "measured"; "within", also sizes between the measured ones, whose unpruned error is predicted;
             or "around", also sizes outside them. Where only a network outside meets the target, a finding names it.
         depth, width, density: consider only this one; all three name one network.
-        timed_with: the latency that is meant, such as "onnx-64" for 64 images in ONNX Runtime; by default the one that
-            the table has as latency_ms.
+        timed_with: which latency to use, such as "onnx-64" for 64 images in ONNX Runtime; by default the table's
+            latency_ms.
         law: the law to fit, if `source` is a table.
 
     Returns:
@@ -185,7 +184,7 @@ def choose_each(fit: Fit, target_errors: Iterable[float], **asked: Any) -> list[
 
 
 class Chooser:
-    """Answers one question, or the same one for many targets; what these share is computed once."""
+    """Answers a question for one or many targets; what the targets share is computed once."""
 
     def __init__(self, fit: Fit, question: Question) -> None:
         """Find the networks that the question is about, and refuse a question that no network could answer."""
@@ -222,7 +221,7 @@ class Chooser:
         ]
 
     def least_error(self) -> Network:
-        """The network of least error."""
+        """The network with the lowest error."""
         return self._search.networks(self._by_error, [0])[0]
 
     @cached_property
@@ -232,7 +231,7 @@ class Chooser:
 
     @cached_property
     def _by_error(self) -> Options:
-        """Networks at their least error, predicted and measured ones, from the best on."""
+        """Predicted networks at their lowest error and measured networks, the best first."""
         search = self._search
         question = search.question
         options = search.for_least_error(search.candidates).joined(self._trained)
@@ -243,7 +242,7 @@ class Chooser:
         return options[np.lexsort((search.size(options), bound))]
 
     def _answer(self, search: Search, pruned: Options | None) -> Choice:
-        """Rank networks that were pruned as far as a target allows, if there is one, together with measured ones."""
+        """Rank the networks pruned to a target and the measured ones that meet it; else rank all by error."""
         question, fit = search.question, search.fit
         if pruned is not None:
             pruned = pruned.joined(self._trained[search.meets(self._trained)])
@@ -270,10 +269,9 @@ class Chooser:
 
 
 def _beyond_measured(search: Search) -> Network | None:
-    """The best network by the law that lies outside and meets the target, or the budgets where no target is set.
+    """The best network outside the measured range that is predicted to meet the target, or else the budgets.
 
-    Only the default range of sizes looks for it: a question for measured sizes alone excludes it, and one for sizes
-    around includes it.
+    Only the default range of sizes needs it: `measured` rules such networks out, and `around` considers them anyway.
     """
     fit, question = search.fit, search.question
     if question.sizes is not SizeRange.WITHIN or fit.dense is None or not search.verdict.usable:
@@ -295,7 +293,7 @@ def _beyond_measured(search: Search) -> Network | None:
 
 
 def _unaffordable(search: Search, trained: Options) -> str:
-    """That the budget is too small, what would be enough, and a network outside what was measured that fits."""
+    """Say that the budget is too small, what would be enough, and which network outside the measured range fits."""
     words = f"no network of these sizes fits the budget: {search.least_budget(trained)}; raise the budget"
     other = _beyond_measured(replace(search, question=replace(search.question, target_error=None)))
     if other is None:
@@ -310,12 +308,12 @@ def _unaffordable(search: Search, trained: Options) -> str:
 
 
 def _untrained() -> str:
-    """That the law is of no use, so only networks that were trained can answer, and none is like this."""
+    """Say that the law is unusable and that no such network was trained."""
     return "the data do not determine the law, and no network of these sizes was trained; prune further"
 
 
 def _runners_up(options: Options) -> list[int]:
-    """The next best that differ by depth or by half in width, the best of the measured sizes always among them."""
+    """The next best networks that differ in depth, or by half in width; the best measured size is always included."""
     depth, log_width = options.networks.depth, np.log(options.networks.width)
     measured = np.flatnonzero(options.networks.measured)[:1]
     listed = [0, *(int(index) for index in measured if index > 0)]
@@ -331,7 +329,7 @@ def _runners_up(options: Options) -> list[int]:
 def _matching(search: Search, unpruned: Options, rows: Options, options: Options) -> Matching | None:
     """The smallest network that meets the target unpruned, pruned as far as the target allows.
 
-    Where the law does not answer, it is one that was trained, too.
+    If the law is unusable, only networks that were trained count.
     """
     known = search.law_answers | unpruned.networks.measured
     meets = np.flatnonzero(search.meets(unpruned) & known)

@@ -1,4 +1,4 @@
-"""What a reader of an answer should know besides its numbers, as findings."""
+"""The findings of an answer: what to know about it besides its numbers."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ from prunecast.metric import Metric
 def caveats(
     search: Search, options: Options, best: Network, met: bool, beyond: Network | None
 ) -> Iterator[Finding]:
-    """Why a target is impossible, where measurement beats the law, what is predicted, extrapolated or not counted."""
+    """All findings of an answer, in the order in which they are shown."""
     fit = search.fit
     if not met:
         yield _out_of_reach(search)
@@ -83,12 +83,12 @@ def _out_of_reach(search: Search) -> findings.TargetOutOfReach:
 
 
 def _may_dip(fit: Fit) -> bool:
-    """Whether predictions may go below the unpruned error: by the law, or by one that is averaged with it."""
+    """Whether the law, or one that is averaged with it, can predict errors below the unpruned error."""
     return fit.dips or any(get_law(one.law).dips for one in fit.alternatives)
 
 
 def network_beyond(search: Search, beyond: Network) -> findings.NetworkBeyondMeasured:
-    """The network outside what was measured, by what the table gives of networks."""
+    """A network outside the measured range, described by the axes that the table has."""
     naming = search.naming
     return findings.NetworkBeyondMeasured(
         depth=beyond.depth if "depth" in naming.axes else None,
@@ -100,9 +100,9 @@ def network_beyond(search: Search, beyond: Network) -> findings.NetworkBeyondMea
 
 
 def _measured(search: Search, options: Options, best: Network) -> Iterator[Finding]:
-    """A network that its own measured curve recommends, and that the law would not have predicted.
+    """Whether measurements recommend a network that the law alone would not.
 
-    An unusable law predicts nothing that could be compared.
+    An unusable law predicts nothing to compare with.
     """
     if not search.verdict.usable:
         return
@@ -132,7 +132,7 @@ def _measured(search: Search, options: Options, best: Network) -> Iterator[Findi
 
 
 def _outside(search: Search, best: Network) -> Iterator[findings.OutsideMeasured]:
-    """On which axes an answer lies outside what was measured, and what was measured there."""
+    """On which axes the answer lies outside the measured range, and how far these were measured."""
     if not best.extrapolated:
         return
     fit, question = search.fit, search.question
@@ -150,7 +150,7 @@ def _outside(search: Search, best: Network) -> Iterator[findings.OutsideMeasured
 
 
 def _ranges(fit: Fit, best: Network) -> Iterator[findings.MeasuredRange]:
-    """Each axis on which nothing was measured that far out."""
+    """Each axis whose measured range does not reach the answer."""
     for axis in AXES:
         known = measured_sizes(fit)[axis]
         value, lowest, highest = getattr(best, axis), float(known.min()), float(known.max())
@@ -159,7 +159,7 @@ def _ranges(fit: Fit, best: Network) -> Iterator[findings.MeasuredRange]:
 
 
 def _pairs(fit: Fit, best: Network, alone: set[str]) -> Iterator[findings.MeasuredPair]:
-    """Every two axes, each of which was measured that far out, but not both at once."""
+    """Each pair of axes whose ranges reach the answer, but which were not measured that far together."""
     seen: set[tuple[str, str]] = set()
     for gap in gaps(fit, {axis: np.array([getattr(best, axis)]) for axis in AXES}):
         if gap.missed[0] and gap.axes not in seen and not alone & set(gap.axes):
@@ -191,13 +191,13 @@ def _undetermined(fit: Fit, best: Network) -> Iterator[findings.ParametersUndete
 
 
 def _distances(fit: Fit, best: Network) -> Floats:
-    """How far measured configurations are from a network, in logarithms over all axes; 0 where one is the same."""
+    """The distance of each measured configuration from a network, in logarithms summed over the axes."""
     sizes = measured_sizes(fit)
     return np.asarray(sum(np.abs(np.log(sizes[name] / getattr(best, name))) for name in AXES))
 
 
 def _law(fit: Fit) -> Iterator[Finding]:
-    """Which law answers, where it is not the default one, and which predicts better, where that matters."""
+    """Which law answers if it is not the default one, and which laws predict better or are averaged."""
     default = fit.family_law == DEFAULT_LAW
     if not default and not fit.alternatives:
         yield findings.AnsweredByLaw(law=fit.law)
@@ -227,7 +227,7 @@ def _settings(search: Search, best: Network) -> Iterator[Finding]:
 
 
 def _width_from_counts(search: Search, best: Network) -> Iterator[findings.WidthFromCounts]:
-    """What a width means where a table has no other size than counts of parameters."""
+    """What a width means if parameter counts are the only sizes in the table."""
     weights = np.array([c.weights for c in search.fit.configurations])
     widths, largest = measured_sizes(search.fit)["width"], float(weights.max())
     by_counts = np.allclose(widths, np.sqrt(weights / largest), rtol=1e-9, atol=0)
@@ -237,7 +237,7 @@ def _width_from_counts(search: Search, best: Network) -> Iterator[findings.Width
 
 
 def _interpolated(counter: Counter, best: Network) -> Iterator[findings.SizeInterpolated]:
-    """An answer whose size the table does not count."""
+    """An answer whose parameter counts are not in the table."""
     if counter.interpolated(best.depth, best.width):
         counts = counter(np.array([best.depth]), np.array([best.width]))
         yield findings.SizeInterpolated(
@@ -247,7 +247,7 @@ def _interpolated(counter: Counter, best: Network) -> Iterator[findings.SizeInte
 
 
 def _other_sizes(search: Search, best: Network) -> Iterator[findings.DensityOnlyAtOtherSizes]:
-    """An answer below every density that was measured with its number of examples."""
+    """An answer with a lower density than any measured with its number of examples."""
     every = [(c.num_examples, c.lowest_density) for c in search.fit.configurations]
     examples, reached = np.array(every, dtype=float).T
     own = reached[np.isclose(examples, search.question.num_examples)]

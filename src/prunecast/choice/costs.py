@@ -1,13 +1,12 @@
-"""What networks cost as the table says: bytes, latency, and multiply-adds where channels were removed.
+"""What networks cost according to the table: bytes, latency and, if channels were removed, multiply-adds.
 
-A cost is known at the measured sizes and densities. Between densities log cost is interpolated over log density, and
-below the lowest one it stays as it is there. The latency of other sizes is predicted where enough sizes were timed and
-such predictions are good, or where the question names a size. Nothing is assumed of other costs, so other sizes are
-left out.
+The table gives a cost at measured sizes and densities. Between densities, log cost is interpolated over log density;
+below the lowest density it is constant. Other sizes have no known cost and are left out, except that latency is
+predicted if enough sizes were timed and such predictions are good, or if the question names a size.
 
-Removed channels take their biases and norms with them, so what is stored is no straight line over density. Which share
-of these parameters is left at a density, and how many levels lead to it, is interpolated from the table, for other
-sizes from the sizes near them.
+Removing a channel also removes its biases and norms, so stored parameters are not linear in density. The share of
+these parameters that is left at a density, and the level that reaches it, are interpolated from the table; a size that
+is not in the table follows the sizes near it.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from prunecast.laws import Fit, Floats, Integers, Mask
 from prunecast.table import other_latency
 
 SAME_SHARE = 1e-4
-"""Shares and numbers of levels that differ by less are the same."""
+"""Shares and numbers of levels that differ by less count as equal."""
 COLUMNS = {
     Measure.BYTES: "bytes",
     Measure.LATENCY: LATENCY,
@@ -37,20 +36,20 @@ REMAINING = "remaining_parameters"
 
 @dataclass(frozen=True, kw_only=True)
 class RemovedChannels:
-    """What removing channels leaves, by configuration and density: other parameters than weights, and levels."""
+    """What is left after channels were removed, by configuration and density."""
 
     index: Integers
-    """the configurations of the fit with such a curve"""
+    """the configurations of the fit that such a curve is known of"""
     places: Floats
     """their log depth and log width"""
     log_density: tuple[Floats, ...]
-    """of every level of each of them, from the lowest up"""
+    """of each configuration's levels, in ascending order"""
     left: tuple[Floats, ...]
-    """the share of the parameters other than weights that is there"""
+    """the share of biases and norms that is left at these densities"""
 
     @classmethod
     def of(cls, fit: Fit) -> Self | None:
-        """Read off a table; None where it does not count what is left, or nothing but weights ever goes."""
+        """Read the curves from a table; None if it does not count parameters, or if only weights were removed."""
         index, places, densities, left = [], [], [], []
         for place, own in enumerate(fit.configurations):
             curve = own.costs.get(REMAINING, ())
@@ -69,11 +68,11 @@ class RemovedChannels:
         )
 
     def others_left(self, networks: Candidates, density: Floats) -> Floats:
-        """The share of the parameters other than weights that is left, for densities of shape (..., networks)."""
+        """The share of biases and norms that is left, for densities of shape (..., networks)."""
         return self._mean(networks, density, self.left)
 
     def levels(self, networks: Candidates, density: Floats, kept: float) -> Integers:
-        """How many levels lead to each density; below the measured ones, each level keeps this share of weights."""
+        """The level that reaches each density; below the measured ones, each level keeps this share of the weights."""
         counted = tuple(np.arange(len(own), dtype=float)[::-1] for own in self.log_density)
         beyond = [np.maximum(own[0] - np.log(density), 0.0) / -np.log(kept) for own in self.log_density]
         found = self._mean(networks, density, counted, beyond)
@@ -86,7 +85,7 @@ class RemovedChannels:
         curves: tuple[Floats, ...],
         added: list[Floats] | None = None,
     ) -> Floats:
-        """The values of each network's own curve at its density, else the mean of all, near sizes counting most."""
+        """Each network's own curve at its density, or a mean over all curves that weights near sizes most."""
         at = np.log(np.stack([networks.depth, networks.width], axis=1))
         nearness = 1 / np.maximum(((at[:, None] - self.places) ** 2).sum(axis=2), 1e-24)
         own = networks.own[:, None] == self.index
@@ -100,29 +99,29 @@ class RemovedChannels:
 
 @lru_cache(maxsize=8)
 def removed_channels(fit: Fit) -> RemovedChannels | None:
-    """What removing channels leaves of the networks of a law's table; None where it removes single weights."""
+    """What is left after channels were removed from a fit's networks; None if single weights were pruned."""
     return RemovedChannels.of(fit)
 
 
 def from_table(fit: Fit, measure: Measure) -> bool:
-    """Whether a measure is read off the table; multiply-adds are where they fall from level to level."""
+    """Whether a measure comes from the table; multiply-adds do if they fall from level to level."""
     return removes_channels(fit) if measure is Measure.MULTIPLY_ADDS else measure in COLUMNS
 
 
 def flat(fit: Fit, measure: Measure) -> bool:
-    """Whether pruning changes nothing about a cost, as where single weights are pruned."""
+    """Whether pruning leaves a cost unchanged, as it does for single weights."""
     curves = [[cost for _, cost in c.costs.get(COLUMNS[measure], ())] for c in fit.configurations]
     return all(max(curve) <= min(curve) * (1 + SAME_COST) for curve in curves if curve)
 
 
 def read_off(fit: Fit, question: Question) -> list[Measure]:
-    """The measures of a question that only the table knows."""
+    """The measures of a question that come from the table."""
     asked = [question.minimise, *([] if question.max_latency is None else [Measure.LATENCY])]
     return [measure for measure in dict.fromkeys(asked) if from_table(fit, measure)]
 
 
 def with_costs(fit: Fit, networks: Candidates, question: Question) -> Candidates:
-    """Those networks whose costs are known, as far as the question is about costs."""
+    """The networks whose costs are known, for a question about costs."""
     for measure in read_off(fit, question):
         known = _known(fit, COLUMNS[measure], networks)
         predictor = latency_predictor(fit) if measure is Measure.LATENCY else None
@@ -170,7 +169,7 @@ def _cost(fit: Fit, column: str, networks: Candidates, density: Floats) -> Float
 
 
 def latency_bound(fit: Fit, networks: Candidates, density: Floats, confidence: float) -> Floats:
-    """The latency that each network stays below: as timed, or a predicted one with this probability."""
+    """An upper limit of each network's latency: the timed one, or a predicted one with this probability."""
     found, predictor = cost(fit, Measure.LATENCY, networks, density), latency_predictor(fit)
     if predictor is not None:
         found = np.where(_known(fit, LATENCY, networks), found, found * predictor.factor(confidence))
@@ -188,7 +187,7 @@ def latency_interval(
 
 
 def other_latencies(fit: Fit, networks: Candidates, density: Floats) -> tuple[OtherLatency, ...]:
-    """The first network's latency in all other ways in which networks of the table were timed."""
+    """The first network's latency in the other runtimes and batches of the table."""
     found = []
     for column in dict.fromkeys(name for own in fit.configurations for name in own.costs):
         way = other_latency(column)
@@ -237,7 +236,7 @@ def levels(fit: Fit, options: Options) -> Integers:
 
 
 def known_measures(fit: Fit) -> list[Measure]:
-    """Stored parameters, and the costs that the table knows and pruning changes."""
+    """Stored parameters, and the table's costs that pruning changes."""
     known = [
         measure
         for measure in COLUMNS

@@ -1,7 +1,6 @@
-"""How large a member of a family is, and how its table names networks and sizes.
+"""How large the networks of a family are, and how a table names them.
 
-Counts are exact integers where the family is built in, else what the table says of measured sizes; those of other
-sizes are interpolated.
+Built-in families are counted exactly. Other counts come from the table and are interpolated between its sizes.
 """
 
 from dataclasses import dataclass, replace
@@ -26,12 +25,12 @@ from prunecast.laws import (
 )
 
 SAME_COST = 1e-6
-"""Relative; costs that differ by less are the same."""
+"""Costs that differ by less (relative) count as equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Naming:
-    """Which axes and which unit of size a table gives, so that no sentence names a depth or count that is not there."""
+    """The axes and the unit of size that a table has, so that no sentence names a depth or count that it lacks."""
 
     axes: tuple[str, ...]
     """those of depth, width and num_examples that are columns of the table, or that the question names"""
@@ -55,19 +54,19 @@ def naming(fit: Fit, **asked: float | None) -> Naming:
 
 @lru_cache(maxsize=8)
 def removes_channels(fit: Fit) -> bool:
-    """Whether the multiply-adds that a table counts fall from level to level."""
+    """Whether the table's multiply-adds fall from level to level, as they do if channels are removed."""
     curves = [[cost for _, cost in c.costs.get("multiply_adds", ())] for c in fit.configurations]
     return any(curve and max(curve) > min(curve) * (1 + SAME_COST) for curve in curves)
 
 
 class Arrays:
-    """Base of dataclasses whose fields are arrays of one length, or such dataclasses again."""
+    """Base of dataclasses whose fields are arrays of one length, or other dataclasses of this kind."""
 
     def __getitem__(self, at: Integers | Mask | slice) -> Self:
         return replace(self, **{name: value[at] for name, value in vars(self).items()})  # type: ignore[type-var]
 
     def joined(self, other: Self) -> Self:
-        """These entries, then those of another one."""
+        """These entries followed by those of another one."""
 
         def both(one: Any, two: Any) -> Any:
             return one.joined(two) if isinstance(one, Arrays) else np.concatenate([one, two])
@@ -130,7 +129,7 @@ class Counter:
         return self.family is not None or self._fixed is not None
 
     def interpolated(self, depth: float, width: float) -> bool:
-        """Whether this size's counts are neither counted from layers nor the table's own."""
+        """Whether the counts of this size are interpolated."""
         sizes = [[c.depth, c.width] for c in self.fit.configurations]
         own = np.isclose(sizes, [depth, width]).all(axis=1).any()
         return self.family is None and self.exact and not own
@@ -169,7 +168,7 @@ class Counter:
 
 @lru_cache(maxsize=8)
 def counter(fit: Fit) -> Counter:
-    """How to count this fit's networks, with a finding where the counts are not those of a built-in family."""
+    """How to count this fit's networks; `finding` says why the counts are not those of a built-in family."""
     family, dataset = fit.origin.family, fit.origin.dataset
     facts = find_dataset(dataset)
     classes = 0 if facts is None else facts.num_classes
@@ -189,7 +188,7 @@ def counter(fit: Fit) -> Counter:
 
 
 def _unknown(fit: Fit, classes: int) -> CountsUnknown | None:
-    """Why the layers of the family cannot be counted; None where they can."""
+    """Why the layers of the family cannot be counted; None if they can."""
     family = fit.origin.family
     if family not in FAMILIES:
         return CountsUnknown.FAMILY_NOT_BUILT_IN if family else CountsUnknown.NO_FAMILY

@@ -1,4 +1,4 @@
-"""What an answer knows about itself besides its numbers, as typed values; `prunecast.wording` puts them into words."""
+"""The findings of an answer as typed values; `prunecast.wording` turns them into sentences."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,26 +10,26 @@ from prunecast.findings import Finding
 
 @dataclass(frozen=True, kw_only=True)
 class AboutTarget(Finding):
-    """A finding that holds for the target error asked for, and perhaps not for another one."""
+    """A finding about the requested target; it may not apply to other targets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetOutOfReach(AboutTarget):
-    """No network meets the target, so the answer is the network with the least error."""
+    """No network meets the target, so the answer is the network with the lowest error."""
 
     kind: ClassVar[str] = "target_out_of_reach"
     target_error: float
     confidence: float
     budget: bool
-    """whether a budget of parameters or training was given, too"""
+    """whether a budget was given, too"""
     law: str
     least_unpruned: float | None
-    """the least unpruned error of the candidates; None where predictions may go below it, or none are made"""
+    """the lowest unpruned error of the candidates; None if predictions may be lower, or there are none"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkBeyondMeasured(AboutTarget):
-    """A network outside what was measured is predicted to meet the target; only a wider question returns it."""
+    """A network outside the measured range is predicted to meet the target; only a wider question returns it."""
 
     kind: ClassVar[str] = "network_beyond_measured"
     depth: float | None
@@ -45,42 +45,39 @@ class NetworkBeyondMeasured(AboutTarget):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelsRemoved(Finding):
-    """The networks of the table lose whole channels."""
+    """The table's networks were pruned by whole channels."""
 
     kind: ClassVar[str] = "channels_removed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostFromTable(Finding):
-    """What is minimised or bounded is known at measured sizes, and interpolated between their densities.
-
-    Of costs only latency is predicted at other sizes.
-    """
+    """A cost is minimised or bounded that the table gives for measured sizes; latency may also be predicted."""
 
     kind: ClassVar[str] = "cost_from_table"
     measure: Measure
     flat: bool
-    """whether pruning changes nothing about it"""
+    """whether pruning leaves it unchanged"""
     timed_sizes: int = 0
-    """the sizes from which the latency of others is predicted; 0 where it cannot be"""
+    """how many sizes were timed, to predict the latency of others; 0 if that is impossible"""
     deviation: float | None = None
-    """relative deviation of such predictions, of each timed size left out in turn; None where there are none"""
+    """relative deviation of such predictions on timed sizes left out in turn; None if there are none"""
     others: bool = False
     """whether other sizes were considered"""
     interval: tuple[float, float] | None = None
-    """in which 95% of networks fall that are predicted as the answer is; None where its latency is the table's own"""
+    """95% of predicted latencies fall in this interval; None if the latency comes from the table"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredWithinBudget(Finding):
-    """The answer was measured, and the law predicts nothing better within the budget."""
+    """The answer was measured; the law predicts nothing better within the budget."""
 
     kind: ClassVar[str] = "measured_within_budget"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredBeatsLaw(AboutTarget):
-    """The answer was measured, and is smaller than every network that the law predicts to meet the target."""
+    """The answer was measured and is smaller than any network that the law predicts to meet the target."""
 
     kind: ClassVar[str] = "measured_beats_law"
     law: str
@@ -93,12 +90,12 @@ class MeasuredBeatsLaw(AboutTarget):
 
 @dataclass(frozen=True, kw_only=True)
 class ImpossibleByLawButMeasured(AboutTarget):
-    """The law calls the target impossible, but measured networks meet it or let a new run be expected to."""
+    """The target is impossible according to the law, but possible according to the measurements."""
 
     kind: ClassVar[str] = "impossible_by_law_but_measured"
     law: str
     least_error: float
-    """the least error that the law predicts of any candidate at any density"""
+    """the lowest error that the law predicts for any candidate at any density"""
     dips: bool
     """whether the law, or one averaged with it, may go below the unpruned error"""
     dipping_law: str
@@ -119,14 +116,14 @@ class MeasuredRange:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPair:
-    """Two values that were measured each, but not together."""
+    """Two values that were each measured, but not together."""
 
     axes: tuple[str, str]
     values: tuple[float, float]
     sides: tuple[int, int]
     """1: this much or more; −1: this much or less"""
     reach: float
-    """how far the second axis was measured on that side of the first value"""
+    """how far the second axis was measured on this side of the first value"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +136,7 @@ class OutsideMeasured(Finding):
     pairs: tuple[MeasuredPair, ...]
     """pairs of other axes whose combination is outside the measured range"""
     density: float | None
-    """the answer's density where it is below every measured one, else None"""
+    """the answer's density if it is below every measured one, else None"""
     lowest_density: float
     """the lowest density measured"""
     avoidable: bool
@@ -157,7 +154,7 @@ class ParametersUndetermined(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweredByLaw(Finding):
-    """The answer comes from another law than the default one."""
+    """The answer does not come from the default law."""
 
     kind: ClassVar[str] = "answered_by_law"
     law: str
@@ -175,7 +172,7 @@ class UnprunedErrorPredicted(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedTooBriefly(Finding):
-    """Pruned networks, which train again and again, are much better than unpruned ones."""
+    """Pruned networks are much better than unpruned ones, because they were trained longer."""
 
     kind: ClassVar[str] = "trained_too_briefly"
 
@@ -189,7 +186,7 @@ class NoDenseLaw(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationErrorsUsed(Finding):
-    """The choice was made by validation errors, not by test errors."""
+    """The choice uses validation errors instead of test errors."""
 
     kind: ClassVar[str] = "validation_errors_used"
 
@@ -212,7 +209,7 @@ class ExamplesMeasured(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class DensityOnlyAtOtherSizes(Finding):
-    """The answer's density was reached with other numbers of examples only."""
+    """The answer's density was reached only with other numbers of examples."""
 
     kind: ClassVar[str] = "density_only_at_other_sizes"
     num_examples: float
@@ -259,7 +256,7 @@ class CountsFromTable(SizesNotExact):
 
 @dataclass(frozen=True, kw_only=True)
 class WidthFromCounts(Finding):
-    """Widths are square roots of shares of the largest network's parameters, as of tables that only count these."""
+    """The table has only parameter counts, so a width is the square root of a share of the largest network's."""
 
     kind: ClassVar[str] = "width_from_counts"
     weights: float

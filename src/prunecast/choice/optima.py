@@ -1,4 +1,4 @@
-"""The smallest networks by a law: for each error among the candidates, and for one error at real-valued sizes.
+"""The smallest networks according to a law: for each error, and for one error with depth and width as real numbers.
 
 The continuous optimum has depth, width and density as real numbers and the paper's l·w²·d as the size. For each depth
 and width the density is the law's own inverse, so what is left is a smooth function of two numbers,
@@ -38,7 +38,7 @@ EDGE = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier(Displayable):
-    """For each error the smallest network by a law, as arrays; errors that no network reaches are left out."""
+    """The smallest network for each error according to a law, as arrays, without errors that no network reaches."""
 
     law: str
     """the name of the law"""
@@ -80,7 +80,7 @@ def frontier(
     num_examples: float | None = None,
     sizes: str = DEFAULT_SIZES,
 ) -> Frontier:
-    """The smallest network for each error, by the law.
+    """The smallest network for each error, according to the law.
 
     Args:
         source: a fitted law, or a table, path, name or DataFrame as in `choose`.
@@ -146,7 +146,7 @@ class Optimum:
     at_edge: tuple[str, ...]
     """axes on which the optimum lies at the end of the range searched"""
     gradient: float
-    """largest ∂log size/∂log l or /∂log w that points inside the range: the certificate, 0 at an optimum"""
+    """the largest ∂log size/∂log l or ∂log size/∂log w that points into the range: 0 at an optimum"""
 
 
 def optimum(source: Given, target_error: float, *, num_examples: float | None = None) -> Optimum | None:
@@ -193,7 +193,7 @@ class _Problem:
     num_examples: float
 
     def box(self) -> tuple[Floats, Floats]:
-        """The log depths and widths searched; an axis the law does not know has a single value."""
+        """The range of log depth and log width to search; an axis that is not in the law has a single value."""
         ends = []
         for name, factor in (("depth", AROUND_DEPTH), ("width", AROUND_WIDTH)):
             known = [getattr(c, name) for c in self.fit.configurations]
@@ -203,7 +203,7 @@ class _Problem:
         return low, high
 
     def networks(self, logs: Floats) -> Candidates:
-        """Networks of real-valued size, whose weights are in proportion to l·w²."""
+        """Networks of real-valued size, with weights proportional to l·w²."""
         depth, width = np.exp(logs).T
         per_unit = np.exp(
             np.mean([np.log(c.weights / (c.depth * c.width**2)) for c in self.fit.configurations])

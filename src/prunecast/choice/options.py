@@ -15,14 +15,14 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, Floats, Integers, Mask, predictive
 
 MET = 1e-6
-"""Logarithms of errors and densities that differ by less are the same."""
+"""Logarithms of errors and densities that differ by less count as equal."""
 SIMPLE, ROUNDED = 12, Fraction(1, 2000)
-"""A share per level, which a table shows to three digits, is a fraction with such a denominator if one is that near."""
+"""A share per level, which tables round to three digits, is read as a fraction with a small denominator this near."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """One pruned network: how good and how large it is, and what it costs to get."""
+    """One pruned network: its error, its size and the cost of training it."""
 
     depth: float
     """the number of layers, as in the table"""
@@ -33,21 +33,21 @@ class Network:
     density: float
     """the share of prunable weights that is kept"""
     level: int
-    """how many levels of pruning lead to this density"""
+    """the level of pruning that reaches this density"""
     error: float
     """as measured, or as the law estimates it"""
     expected_error: float
-    """expected of a new training run; a measured error is shrunk towards the law"""
+    """the expected error of a new training run; a measured error is shrunk towards the law"""
     interval: tuple[float, float]
     """the interval that 95% of new training runs fall in"""
     probability: float | None
-    """that a new training run meets the target"""
+    """the probability that a new training run meets the target"""
     source: Literal["law", "measured"]
-    """measured if this very network was trained"""
+    """`measured` if this network was trained"""
     nonzero_parameters: float
     """the prunable weights that are kept"""
     stored_parameters: float
-    """these, and all parameters that are never pruned"""
+    """non-zero weights and all parameters that are never pruned"""
     paper_size: float
     """l·w²·d"""
     multiply_adds: float | None
@@ -57,7 +57,7 @@ class Network:
     unpruned_source: Literal["measured", "predicted"]
     """predicted if it comes from the dense law and similar sizes"""
     expected_unpruned_error: float
-    """what the law uses; a measured one is shrunk towards the dense law and similar sizes"""
+    """what the law starts from; a measured error is shrunk towards the dense law and similar sizes"""
     extrapolated: bool
     """whether depth, width and number of examples, two at a time, or the density lie outside the measured range"""
     training_runs: int
@@ -65,15 +65,15 @@ class Network:
     training_cost: float
     """in runs of the costliest measured network: runs × multiply-adds × examples, relative"""
     network_epochs: float | None
-    """of all training runs, later ones from the rewind point on; None unless recipe and method are built in"""
+    """epochs of all training runs, later ones from the rewind point; None unless recipe and method are built in"""
     bytes: float | None = None
-    """of its dense tensors, if the table has them"""
+    """bytes of its dense tensors, if the table has them"""
     latency_ms: float | None = None
-    """of one call, if the table has it, or as predicted from the sizes that were timed"""
+    """latency of one call, from the table or predicted from the sizes that were timed"""
     latency_interval: tuple[float, float] | None = None
-    """in which 95% of predicted networks fall; None where the latency is the table's own"""
+    """95% of predicted latencies fall in this interval; None if the latency comes from the table"""
     other_latencies: tuple[OtherLatency, ...] = ()
-    """of one call in each other runtime and batch that the table has"""
+    """latency of one call in each other runtime and batch of the table"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +85,15 @@ class Options(Arrays):
     log_error: Floats
     """log ε as measured, or as the law estimates it"""
     log_expected: Floats
-    """log ε to expect of a new run: measured ones are shrunk towards the law"""
+    """the expected log ε of a new run; measured errors are shrunk towards the law"""
     spread: Floats
     """standard deviation of log ε of a single new run"""
     below: Floats
-    """standard deviation of what lies below log ε to expect, for the lower end of its interval"""
+    """standard deviation below the expected log ε, for the lower end of the interval"""
     least_beside: Floats
-    """the least log error of its measured neighbours in density; −∞ where the size was not measured"""
+    """the lowest log error of the measured neighbours in density; −∞ if the size was not measured"""
     measured: Mask
-    """whether this very network was measured; else the law estimates it"""
+    """whether this network was measured; else the law estimates it"""
 
     def __len__(self) -> int:
         return len(self.density)
@@ -104,9 +104,9 @@ class Options(Arrays):
         return self.density * self.networks.counts.weights
 
     def levels(self, kept: Fraction, *, exact: bool) -> Integers:
-        """Levels that lead to each density, where each keeps this share of the weights, rounded down to whole ones.
+        """The level that reaches each density if every level keeps this share of the weights, rounded down.
 
-        The last level prunes less where needed. Where counts of weights are not `exact`, nothing is rounded.
+        The last level may prune less. Weights that are not `exact` counts are not rounded.
         """
         smooth = np.asarray(np.ceil(np.log(self.density) / np.log(float(kept)) - 1e-4), dtype=np.int64)
         surviving, wanted = self.networks.counts.weights.copy(), np.round(self.nonzero)
@@ -140,7 +140,7 @@ def kept_per_level(fit: Fit) -> Fraction:
 
 
 def predicted_options(fit: Fit, networks: Candidates, density: Floats) -> Options:
-    """What is predicted of these networks at these densities, by their own curves, too, where they were measured."""
+    """Predictions for these networks at these densities; the curves of measured networks count, too."""
     found = predictive(fit).of(networks.points(fit, density), networks.own, networks.unpruned_std)
     return Options(
         networks=networks,
@@ -155,7 +155,7 @@ def predicted_options(fit: Fit, networks: Candidates, density: Floats) -> Option
 
 
 def measured_options(fit: Fit, networks: Candidates) -> Options:
-    """Those of the networks that were trained, with their own errors; new runs scatter around what is expected."""
+    """The rows of these networks that were measured, with their own errors."""
     place = {int(index): at for at, index in enumerate(networks.own) if index >= 0}
     rows = [(at, *row) for index, at in place.items() for row in fit.configurations[index].curve]
     at, density, error, _ = np.array(rows, dtype=float).reshape(-1, 4).T
@@ -164,9 +164,9 @@ def measured_options(fit: Fit, networks: Candidates) -> Options:
 
 
 def least_beside(fit: Fit, networks: Candidates, density: Floats) -> Floats:
-    """The least log error of the measured neighbours in density of networks of measured sizes; −∞ for other sizes.
+    """The lowest log error of each network's measured neighbours in density; −∞ for sizes that were not measured.
 
-    Where it lies above a target, the table refutes that the network meets it.
+    If it is above a target, the measurements show that the network misses the target.
     """
     found, own = np.full(len(networks), -np.inf), networks.own
     for index in np.unique(own[own >= 0]):
@@ -181,7 +181,7 @@ def least_beside(fit: Fit, networks: Candidates, density: Floats) -> Floats:
 
 
 def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
-    """Offset and slope of a measure: the size at density d is offset + slope · d, as far as weights are removed."""
+    """Offset and slope of a measure: without its weights' zeros, a network of density d has size offset + slope · d."""
     measure, counts, nothing = as_measure(minimise), networks.counts, np.zeros(len(networks))
     if measure is Measure.STORED:
         return counts.fixed, counts.weights
@@ -198,7 +198,7 @@ def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
 
 
 def whole_weights(counter: Counter, networks: Candidates, density: Floats, *, up: bool) -> Floats:
-    """Densities that keep a whole number of weights, where weights are counted."""
+    """The nearest densities that keep a whole number of weights, if weights are counted."""
     if not counter.exact:
         return density
     weights = networks.counts.weights

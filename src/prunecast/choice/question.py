@@ -1,4 +1,4 @@
-"""The question: which network to train and how far to prune it, what bounds it, and the law that answers it."""
+"""The question that `choose` answers: its target and budgets, and the law to answer it with."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,20 +15,20 @@ from prunecast.metric import Metric
 from prunecast.table import LARGEST, TINY, Table, as_table
 
 MUCH_BETTER = 0.8
-"""The share of its unpruned error that a pruned network has at most where training was too short."""
+"""If every network gets below this share of its unpruned error when pruned, training was too short."""
 ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
 """How to ask for networks outside the measured range."""
 
 
 class Measure(StrEnum):
-    """What is minimised. All but the last two are linear in density; these are read off the table."""
+    """What is minimised. Bytes and latency come from the table; the other measures are linear in density."""
 
     STORED = "stored"
     """non-zero weights, biases and normalisation"""
     NONZERO = "nonzero"
     """non-zero weights alone"""
     MULTIPLY_ADDS = "multiply-adds"
-    """of one image, if the zeros were spread evenly over the layers"""
+    """of one image, with zeros spread evenly over the layers"""
     PAPER = "paper"
     """l·w²·d"""
     BYTES = "bytes"
@@ -38,7 +38,7 @@ class Measure(StrEnum):
 
     @property
     def unit(self) -> str:
-        """What a size in this measure is a number of."""
+        """The unit of a size in this measure."""
         return _UNITS[self]
 
 
@@ -118,7 +118,7 @@ class Question:
         return any(own is not None for own in (self.max_parameters, self.max_training, self.max_latency))
 
     def check(self, metric: Metric) -> None:
-        """Refuse what no network could answer, before any work."""
+        """Refuse impossible values before any work."""
         check_target(self.target_error, metric)
         for name in ("max_parameters", "max_training", "max_latency", "depth", "width", "density"):
             value = getattr(self, name)
@@ -169,9 +169,9 @@ Given = Fit | Table | str | Path | pd.DataFrame
 
 
 def as_fit(source: Given, law: str = AUTO) -> Fit:
-    """The law itself, the one in a saved file, or one fitted to a table; by default the one its data prefer.
+    """The law itself, a saved law, or a law fitted to a table; by default the one that the data prefer.
 
-    Where every row of a table has a validation error, the law is fitted to these.
+    If every row of the table has a validation error, the law is fitted to validation errors.
     """
     if isinstance(source, Fit):
         return source
@@ -238,23 +238,23 @@ def check_target(target_error: float | None, metric: Metric) -> None:
 
 
 def ceiling(fit: Fit) -> float:
-    """The error that every network keeps however far it is pruned: that of the high plateau, or of guessing."""
+    """The error that no network exceeds however far it is pruned: the high plateau, or the error of guessing."""
     return min(fit.high_error, np.inf if fit.origin.chance is None else fit.origin.chance)
 
 
 def all_at_chance(fit: Fit) -> bool:
-    """Whether every curve was pruned until it was at chance, but has too few rows on the way."""
+    """Whether every curve reaches chance, but has too few rows on the way."""
     short = [finding for finding in fit.findings if isinstance(finding, law_findings.CurvesTooShort)]
     return bool(short) and all(finding.more_levels is None for finding in short)
 
 
 def pruned_much_better(fit: Fit) -> bool:
-    """Whether every network got much better when it was pruned, because training was too short."""
+    """Whether every network gets much better when it is pruned, because training was too short."""
     return all(own.lowest_error < MUCH_BETTER * own.unpruned_error for own in fit.configurations)
 
 
 def more_of_the_rise(fit: Fit) -> str:
-    """What would show more of how the curves rise."""
+    """What to do to see more of how the curves rise."""
     if not all_at_chance(fit):
         return "prune further"
     levels = "prune in smaller steps (a smaller `fraction`)"
@@ -264,9 +264,9 @@ def more_of_the_rise(fit: Fit) -> str:
 
 
 def check_reachable(target_error: float | None, fit: Fit, *, by_law: bool = False) -> None:
-    """Refuse a target that every network meets however far it is pruned: there is no smallest one then.
+    """Refuse a target that every network meets however far it is pruned, because there is no smallest network then.
 
-    Where the law is unusable, networks that were trained answer, unless the answer can only be `by_law`.
+    If the law is unusable, trained networks can still answer, unless the answer must come from the law (`by_law`).
     """
     check_target(target_error, fit.metric)
     if target_error is None or target_error < ceiling(fit):

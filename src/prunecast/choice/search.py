@@ -1,7 +1,7 @@
-"""How far each candidate is pruned: fewest parameters for an error, or least error within budgets.
+"""How far to prune each candidate: to the fewest parameters for an error, or to the lowest error within budgets.
 
-A law is inverted in closed form where it has one. Else the smallest density is bracketed on a grid and found to
-rounding, so any law works.
+Laws that have an inverse in closed form are inverted exactly. For other laws the density is bracketed on a grid and
+bisected, so any law works.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +31,9 @@ from prunecast.laws import AXES, COVERAGE, Fit, Floats, Integers, Mask, Verdict,
 from prunecast.spec import METHODS, RECIPES
 
 LEAST = 1e-6
-"""No density below this is ever considered."""
+"""No lower density is considered."""
 GRID, HALVINGS = 400, 45
-"""Without a closed form a density is bracketed on a grid, and the bracket halved to rounding."""
+"""Points of the grid of densities, and how often the bracket of a density is halved."""
 COARSE, CORRECTIONS = np.linspace(np.log(LEAST), 0.0, 80), 2
 """Log densities between which spreads are interpolated; steps that correct a density found so."""
 MINIMUM_GRID, ZOOMS = 60, 4
@@ -46,7 +46,7 @@ def log_error(fit: Fit, networks: Candidates, density: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Inversion:
-    """A law solved for the density of some networks; what does not depend on the target is computed once."""
+    """Solves a law for the density of some networks; what does not depend on the target is computed once."""
 
     fit: Fit
     networks: Candidates
@@ -155,7 +155,7 @@ class Inversion:
         log_target: Floats,
         score: float,
     ) -> Floats:
-        """Log densities between two neighbours of the grid at which targets are met, as they are at the upper ones."""
+        """Log densities between neighbouring grid points at which targets are met; they are met at the upper points."""
         networks, (lower, upper) = self.networks[which], ends
         slope = np.maximum(bounds[0] - bounds[1], 1e-9) / (upper - lower)
         at = np.clip(lower + (bounds[0] - log_target) / slope, lower, upper)
@@ -210,7 +210,7 @@ def _interpolated(grid: Floats, columns: Floats) -> Floats:
 
 
 def _crossings(log_density: Floats, falling: Floats, log_targets: Floats) -> Floats:
-    """Where a falling curve first reaches each target, interpolated; infinite where it does not."""
+    """The density at which a falling curve first reaches each target, interpolated; infinite if it never does."""
     first = np.searchsorted(-falling, -log_targets, side="left")
     at, before = np.minimum(first, len(falling) - 1), np.clip(first - 1, 0, len(falling) - 1)
     drop = falling[before] - falling[at]
@@ -220,7 +220,7 @@ def _crossings(log_density: Floats, falling: Floats, log_targets: Floats) -> Flo
 
 
 def _bisected(met: Callable[[Floats], Mask], lower: Floats, upper: Floats, halvings: int) -> Floats:
-    """The log densities between two ends from which on a target is met, as it is at the upper ends."""
+    """The lowest log densities at which targets are met; they are met at the upper ends."""
     for _ in range(halvings):
         middle = (lower + upper) / 2
         good = met(middle)
@@ -230,18 +230,18 @@ def _bisected(met: Callable[[Floats], Mask], lower: Floats, upper: Floats, halvi
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A law, a question, and the networks that it is about."""
+    """A question about some networks, and the law that answers it."""
 
     fit: Fit
     question: Question
     inversion: Inversion
-    """of the candidates, shared by several questions"""
+    """of the candidates; questions that differ in the target alone share it"""
     verdict: Verdict
-    """on the law; an unusable one finds no network"""
+    """on the law; an unusable law predicts no network"""
 
     @property
     def law_answers(self) -> bool:
-        """Whether the law may answer: a usable one, or any where the question itself says how far to prune."""
+        """Whether the law may answer: it is usable, or the question names the density."""
         return self.verdict.usable or self.question.density is not None
 
     @property
@@ -271,7 +271,7 @@ class Search:
         return self.counter.cost_per_run(networks.counts, networks.num_examples)
 
     def affordable(self, options: Options) -> Mask:
-        """Which networks keep to the budgets of parameters and training."""
+        """Which networks keep to the budgets."""
         good: Mask = np.ones(len(options), dtype=bool)
         if self.question.max_parameters is not None:
             good &= self.size(options) <= self.question.max_parameters * (1 + 1e-9)
@@ -285,14 +285,14 @@ class Search:
         return good
 
     def meets(self, options: Options) -> Mask:
-        """Which networks meet the target with the confidence asked for."""
+        """Which networks meet the target with the required confidence."""
         assert self.question.target_error is not None
         bound = options.log_bound(self.fit, self.question.confidence)
         highest = float(np.log(self.question.target_error)) + MET
         return np.asarray((bound <= highest) & (options.least_beside <= highest))
 
     def _lowest_trainable(self, networks: Candidates) -> Floats:
-        """The lowest density that the training budget reaches; above 1 where not even one run is affordable."""
+        """The lowest density that the training budget reaches; above 1 if it does not pay for one run."""
         if self.question.max_training is None:
             return np.full(len(networks), LEAST)
         runs = np.floor(self.question.max_training / self._cost_per_run(networks) + 1e-9)
@@ -300,13 +300,13 @@ class Search:
         return np.asarray(np.where(runs < 1, 2.0, np.maximum(kept ** (runs - 1), LEAST)))
 
     def for_targets(self, networks: Candidates, targets: Sequence[float]) -> Iterator[Options]:
-        """For each target, every network pruned as far as it allows; those that cannot meet it are left out."""
+        """For each target, the networks that meet it, pruned as far as it allows."""
         for target, options in zip(targets, self._pruned(networks, targets), strict=True):
             one = replace(self, question=replace(self.question, target_error=target))
             yield options[one.meets(options) & self.affordable(options)]
 
     def _pruned(self, networks: Candidates, targets: Sequence[float]) -> list[Options]:
-        """For each target, the networks that may meet it."""
+        """For each target, the networks that may meet it, with predictions."""
         if not self.law_answers:
             return [predicted_options(self.fit, networks[:0], np.ones(0))] * len(targets)
         if self.question.density is not None:
@@ -325,7 +325,7 @@ class Search:
         return [options[start:end] for start, end in pairwise(ends)]
 
     def for_least_error(self, networks: Candidates) -> Options:
-        """Each network at the density of its least error within the budgets; those beyond them are left out."""
+        """The networks that fit the budgets, at the density of their lowest error."""
         if not self.law_answers:
             return predicted_options(self.fit, networks[:0], np.ones(0))
         if self.question.density is not None:
@@ -342,7 +342,7 @@ class Search:
         return options[self.affordable(options)]
 
     def _highest_affordable(self, networks: Candidates) -> Floats:
-        """The highest density of each network within the budgets of parameters and latency."""
+        """The highest density of each network within the budgets of size and latency."""
         highest, question = np.ones(len(networks)), self.question
         if question.max_parameters is not None and costs.from_table(self.fit, question.minimise):
             most = costs.highest_density(self.fit, question.minimise, networks, question.max_parameters)
@@ -357,7 +357,7 @@ class Search:
         return highest
 
     def _highest_of_size(self, networks: Candidates, most: float) -> Floats:
-        """The highest density of each network with at most this size; none is positive where there is no such one."""
+        """The highest density of each network with at most this size; not positive if there is none."""
         fit, measure = self.fit, self.question.minimise
         offset, slope = size_line(measure, networks)
         if measure is not Measure.STORED or costs.removed_channels(fit) is None:
@@ -371,18 +371,18 @@ class Search:
         return np.where(too_large(whole), beyond * (1 - MET), 1.0)
 
     def _at_density(self, networks: Candidates) -> Options:
-        """Each network at the density asked for, if it keeps to the budgets."""
+        """Each network at the density that the question names, if it fits the budgets."""
         assert self.question.density is not None
         asked = np.full(len(networks), self.question.density)
         options = predicted_options(self.fit, networks, whole_weights(self.counter, networks, asked, up=True))
         return options[self.affordable(options)]
 
     def least_budget(self, trained: Options) -> str:
-        """The least that the networks need of what is bounded, for the refusal of a budget."""
+        """The smallest budgets that would be enough, for the error about a budget that is too small."""
         return ", and ".join(self._needs_by_law() if self.law_answers else self._needs_of(trained))
 
     def _needs_of(self, trained: Options) -> Iterator[str]:
-        """What networks that were trained need."""
+        """The smallest budgets for networks that were trained."""
         unit = (self.question.minimise if self.counter.exact else Measure.PAPER).unit
         if self.question.max_training is not None:
             yield f"training costs at least {_rounded_up(self.training_cost(trained).min())}"
@@ -468,7 +468,7 @@ def _unless_nan(values: Floats) -> list[float | None]:
 
 
 def _network_epochs(fit: Fit, level: int) -> float | None:
-    """Epochs of a chain up to a level; its later training runs start at the rewind point, as the paper's do."""
+    """Epochs of a chain up to a level; training runs after the first start at the rewind point."""
     recipe, method = RECIPES.get(fit.origin.recipe), METHODS.get(fit.origin.method or "imp")
     if recipe is None or method is None:
         return None
@@ -477,13 +477,13 @@ def _network_epochs(fit: Fit, level: int) -> float | None:
 
 
 def _rounded_up(value: float) -> str:
-    """Three digits, rounded up, so that a budget of this much is enough."""
+    """Three digits, rounded up, so that this budget is enough."""
     scale = 10.0 ** (np.floor(np.log10(value)) - 2)
     return f"{np.ceil(value / scale - 1e-9) * scale:.3g}" if value < 1000 else f"{np.ceil(value):,.0f}"
 
 
 def _least_error_density(fit: Fit, networks: Candidates, lowest: Floats, highest: Floats) -> Floats:
-    """The density of the least ε̂ of each network between two densities, by a grid that zooms in."""
+    """The density between two others at which each network's ε̂ is lowest, by a grid that zooms in."""
     low, high = np.log(lowest), np.log(highest)
     every = np.tile(np.arange(len(networks)), MINIMUM_GRID)
     for _ in range(ZOOMS):

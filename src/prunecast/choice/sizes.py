@@ -1,6 +1,6 @@
-"""The unpruned networks a choice is made among: measured ones, and sizes between and around them.
+"""The unpruned networks to choose among: measured sizes, and sizes between and around them.
 
-Those outside what was measured answer only a question that asks for them.
+Sizes outside the measured range are candidates only if the question asks for them.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
 DEPTH_STEP = 1.15
 """Depths that were not trained are at least this factor apart."""
 ROOM_TO_RISE = 0.98
-"""Of the high plateau: the law says nothing useful of networks whose unpruned error is higher."""
+"""The law predicts nothing useful for networks whose unpruned error is above this share of the high plateau."""
 CHANNEL_STEP = 64
 """Widths of built-in families are multiples of 1/64, so that their widest layers have whole channels."""
 
@@ -57,7 +57,7 @@ class Candidates(Arrays):
     unpruned_error: Floats
     """ε_np as measured, or as the dense law and similar sizes predict it"""
     expected_unpruned_error: Floats
-    """ε_np to expect of a new run; a measured one is shrunk towards the dense law, similar sizes and its own curve"""
+    """the expected ε_np of a new run; measured ones are shrunk towards the dense law, similar sizes and their curves"""
     unpruned_std: Floats
     """standard deviation of log ε_np"""
     own: Integers
@@ -75,7 +75,7 @@ class Candidates(Arrays):
 
     @classmethod
     def of_points(cls, fit: Fit, points: Points) -> "Candidates":
-        """The measured configurations of some points, with ε_np as measured."""
+        """The measured configurations of some points, with measured ε_np."""
         every = np.zeros(points.configurations)
         return cls(
             depth=points.depth,
@@ -90,7 +90,7 @@ class Candidates(Arrays):
         )
 
     def as_measured(self) -> "Candidates":
-        """The same networks with the law given ε_np as measured, for studies that pick nothing."""
+        """The same networks with measured ε_np, for studies that do not choose."""
         return replace(self, expected_unpruned_error=self.unpruned_error)
 
     def points(self, fit: Fit, density: Floats) -> Points:
@@ -138,7 +138,7 @@ def candidates(
 
 
 def candidates_at(fit: Fit, depth: Floats, width: Floats, num_examples: Floats) -> Candidates:
-    """Networks of these sizes on so many examples, measured or not; the fit has a dense law if some were not."""
+    """Networks of these sizes and numbers of examples; the fit needs a dense law if some were not measured."""
     own = measured_at(fit, np.stack([depth, width, num_examples], axis=1))
     return _counted(fit, depth, width, num_examples, own)
 
@@ -171,7 +171,7 @@ def _none(fit: Fit, num_examples: float, depth: float | None, width: float | Non
 
 
 def _unpruned(fit: Fit, counts: Counts, own: Integers, places: Floats) -> tuple[Floats, Floats, Floats]:
-    """ε_np as measured or predicted, ε_np to expect of a new run, and the standard deviation of log ε_np."""
+    """ε_np as measured or predicted, the expected ε_np of a new run, and the standard deviation of log ε_np."""
     unpruned, std = np.zeros(len(own)), np.full(len(own), fit.spread.unpruned)
     if len(new := np.flatnonzero(own < 0)):
         assert fit.dense is not None
@@ -186,12 +186,12 @@ def _unpruned(fit: Fit, counts: Counts, own: Integers, places: Floats) -> tuple[
 
 @lru_cache(maxsize=1 << 12)
 def _expected_unpruned(fit: Fit, index: int) -> float:
-    """ε_np to expect of a new run of a measured configuration."""
+    """The expected ε_np of a new run of a measured configuration."""
     return float(np.exp(predictive(fit).at(index, np.ones(1))[0][0]))
 
 
 def _grid(fit: Fit, sizes: SizeRange, depth: float | None, width: float | None) -> list[tuple[float, float]]:
-    """Depths × widths of the family in range; an axis the law does not know keeps its measured values."""
+    """Depths × widths of the family in range; an axis that is not in the law has its measured values only."""
     if sizes is SizeRange.MEASURED and depth is None and width is None:
         return sorted({(c.depth, c.width) for c in fit.configurations})
     depths = _depths(fit, sizes) if depth is None else [depth]
@@ -230,7 +230,7 @@ def _widths(fit: Fit, sizes: SizeRange) -> list[float]:
 
 
 def allowed(fit: Fit, found: Candidates, question: Question) -> Candidates:
-    """Those that a question allows: a depth or width that it names may be any, and then the other axes count."""
+    """The candidates that a question allows; a depth or width that it names may lie outside the measured range."""
     named = [axis for axis in ("depth", "width") if getattr(question, axis) is not None]
     if not named:
         return inside(fit, found, question.sizes)
@@ -244,7 +244,7 @@ def allowed(fit: Fit, found: Candidates, question: Question) -> Candidates:
 
 
 def inside(fit: Fit, found: Candidates, sizes: str) -> Candidates:
-    """Those to answer with: unless `sizes` is around, none outside what was measured, two axes at a time."""
+    """The candidates inside the measured range, two axes at a time; all of them if `sizes` is around."""
     if as_size_range(sizes) is SizeRange.AROUND:
         return found
     kept = inside_mask(fit, found)
@@ -259,9 +259,9 @@ def inside(fit: Fit, found: Candidates, sizes: str) -> Candidates:
 
 
 def inside_mask(fit: Fit, found: Candidates, ignored: str = "") -> Mask:
-    """Which candidates lie inside what was measured, apart from an axis that is ignored.
+    """Which candidates lie inside the measured range; one axis may be ignored.
 
-    Outside the measured numbers of examples the nearest one counts.
+    A number of examples outside the measured range counts as the nearest measured one.
     """
     known = [c.num_examples for c in fit.configurations]
     nearest = np.clip(found.num_examples, min(known), max(known))
@@ -271,9 +271,9 @@ def inside_mask(fit: Fit, found: Candidates, ignored: str = "") -> Mask:
 
 
 def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates:
-    """Those whose unpruned error is below the high plateau; the law predicts nothing useful of the others.
+    """The candidates whose unpruned error is below the high plateau; the law predicts nothing useful for others.
 
-    The high plateau of an unusable law says nothing about networks that were trained.
+    If the law is unusable, networks that were trained are kept in any case.
     """
     if not fit.rises:
         return _without_rise(fit, found, question)
@@ -298,9 +298,9 @@ def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates
 
 
 def _without_rise(fit: Fit, found: Candidates, question: Question) -> Candidates:
-    """Those that can be answered where no curve rises, so that the law's values at low densities are arbitrary.
+    """The candidates if no curve rises, so that the law's predictions at low densities are arbitrary.
 
-    They are the networks that were trained, or all of them at a density that the question names and curves reach.
+    These are the networks that were trained, or all if the question names a density that the curves reach.
     """
     word, guessing = fit.metric.word, fit.origin.chance
     least = min(c.unpruned_error for c in fit.configurations)

@@ -22,7 +22,7 @@ SENTENCES = [
     (findings.ChannelsRemoved(), "In this table, pruning removes whole channels"),
     (
         findings.CostFromTable(measure=Measure.BYTES, flat=False),
-        "Bytes are taken from the table and known only for measured sizes, so no other sizes were considered. Between",
+        "Bytes come from the table, so only measured sizes were considered. Between",
     ),
     (
         findings.CostFromTable(measure=Measure.LATENCY, flat=True),
@@ -69,8 +69,7 @@ SENTENCES = [
         findings.ImpossibleByLawButMeasured(
             law="dip", least_error=0.12, dips=True, dipping_law="dip", measured=False
         ),
-        "which predicts 0.1200 at best. However, judging by the rows measured along this network's curve, a new "
-        "training run",
+        "which predicts 0.1200 at best. However, the rows measured for this network suggest that a new training run",
     ),
     (
         replace(OUTSIDE, ranges=(MeasuredRange(axis="width", value=2, lowest=0.0625, highest=1),)),
@@ -106,7 +105,7 @@ SENTENCES = [
         findings.ParametersUndetermined(parameters=("high_error", "gamma", "p"), symbols=("ε↑", "γ", "p′")),
         "The data do not determine ε↑, γ and p′, so treat this as a guess",
     ),
-    (findings.AnsweredByLaw(law="eq2"), "Answered by Eq. 2."),
+    (findings.AnsweredByLaw(law="eq2"), "The answer comes from Eq. 2."),
     (
         findings.UnprunedErrorPredicted(unpruned_error=0.1741, deviation=0.058),
         "The dense law and similar sizes predict an unpruned loss of 0.1741 (the law alone is off by 5.8% on sizes "
@@ -118,7 +117,7 @@ SENTENCES = [
     (findings.FittedWithoutTooLarge(), "without networks that are too large for their data"),
     (
         findings.ExamplesMeasured(num_examples=5e4, measured=(3125, 5e4)),
-        "For 50,000 training examples (measured: 3,125, 50,000).",
+        "The answer is for 50,000 training examples (measured: 3,125, 50,000).",
     ),
     (
         findings.DensityOnlyAtOtherSizes(num_examples=5e4, lowest_density=0.41),
@@ -222,9 +221,7 @@ def test_a_curve_that_meets_what_the_law_calls_impossible_says_so() -> None:
     choice = prunecast.choose(law, target_error=0.3, num_examples=6250, width=1)
     (why,) = findings_of(choice, findings.ImpossibleByLawButMeasured)
     assert 0.3 < why.least_error < choice.answer.unpruned_error
-    assert "However, judging by the rows measured along this network's curve, a new training run" in sentence(
-        why
-    )
+    assert "However, the rows measured for this network suggest that a new training run" in sentence(why)
     dips = prunecast.choose(
         research_tables.path("cifar10-resnet20-24ep"), target_error=0.3, num_examples=6250, law="dip"
     )

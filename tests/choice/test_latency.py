@@ -144,8 +144,8 @@ def test_the_answer_says_that_it_is_predicted(tmp_path):
     line = ["choose", str(tmp_path / "timed.csv"), "--law", "eq2", "--width", "0.7", "--max-latency", "1ms"]
     text = " ".join(CliRunner().invoke(cli, line, catch_exceptions=False).output.split())
     assert "predicted, 95% in" in text
-    assert "This size was not timed: its latency is predicted" in text
-    assert "each of the 12 timed sizes, left out in turn, is predicted" in text
+    assert "This size was not timed. Its latency is predicted" in text
+    assert "Predictions for the 12 timed sizes, each left out in turn, are" in text
     body = json.loads(CliRunner().invoke(cli, [*line, "--json"], catch_exceptions=False).output)
     low, high = body["latency_interval"]
     assert low < body["latency_ms"] < high

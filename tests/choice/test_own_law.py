@@ -71,7 +71,7 @@ def test_it_chooses_as_the_closed_form_does(eq2_fit: Fit, own: str, asked: dict[
     assert findings_of(chosen, AnsweredByLaw)
     assert not findings_of(expected, AnsweredByLaw)
     said = " ".join(sentences(chosen.findings))
-    assert "Answered by my law." in said
+    assert "The answer comes from my law." in said
     assert ("My law never predicts an error below" in said) == bool(findings_of(chosen, TargetOutOfReach))
 
 

@@ -178,7 +178,7 @@ def sensitivity(found: Sensitivity, metric: Metric) -> Section:
         charts=[Chart(name="sensitivity", spec=spec, caption=caption)],
         grids=[
             Grid(
-                header=["Fitted to", "σ within one point of it", "μ and σ vary by under one point"],
+                header=["Fitted to", "σ within one point of the full fit", "μ and σ vary by under one point"],
                 rows=needed,
             ),
             _samples("Networks", found.random_points, found.designed_points),

@@ -1,4 +1,4 @@
-"""Every sentence that a person reads about results, written once, with the metric's word as an argument."""
+"""Every sentence about results, written once, with the metric's word as an argument."""
 
 from prunecast.wording import table as table
 from prunecast.wording.choice import (

@@ -43,7 +43,7 @@ def keeping(best: Network, kept: str) -> str:
 
 
 def expected_instead(choice: Choice) -> str:
-    """What a new training run will get where that differs from the measured network about the target; else empty."""
+    """The expected error of a new training run, if it meets the target and the measured one does not or vice versa."""
     best, target = choice.answer, choice.question.target_error
     if target is None or (best.error <= target) == choice.met:
         return ""
@@ -69,7 +69,7 @@ def promise(choice: Choice) -> str:
 
 
 def network_name(naming: Naming, depth: float, width: float) -> str:
-    """A network by its depth and width, as far as the table gives them."""
+    """A network by its depth and width, if the table has them."""
     return _network(depth if "depth" in naming.axes else None, width if "width" in naming.axes else None)
 
 
@@ -92,7 +92,7 @@ def unit(naming: Naming, minimise: Measure) -> str:
 
 
 def in_runtime(runtime: str, batch: int) -> str:
-    """How networks were called when they were timed: 64 images in ONNX Runtime."""
+    """The batch and runtime of a latency: 64 images in ONNX Runtime."""
     name = {"torch": "PyTorch", "onnx": "ONNX Runtime"}.get(runtime, runtime)
     return f"{plural(batch, 'image')} in {name}"
 
@@ -124,7 +124,7 @@ def _drop_unknown(body: dict[str, Any], names: tuple[str, ...]) -> None:
 
 
 def out_of_reach(question: Question) -> str:
-    """That no network meets the target, with the bounds that were asked for; without a full stop."""
+    """Say that no network meets the target within the budgets, without a full stop."""
     assert question.target_error is not None, "only a target can be out of reach"
     return _out_of_reach(question.target_error, question.confidence, question.budgeted)
 
@@ -152,7 +152,7 @@ def _target(finding: findings.TargetOutOfReach, metric: Metric) -> str:
 
 
 def network_beyond(finding: findings.NetworkBeyondMeasured) -> str:
-    """The network outside the measured range, its size and how to ask for it; without a full stop."""
+    """A network outside the measured range, its size and how to ask for it, without a full stop."""
     size = _size(finding.stored_parameters, finding.share_of_largest, Measure.STORED)
     return (
         f"{_network(finding.depth, finding.width)} with {numbers.kept(finding.density)} ({size}) is predicted to "
@@ -190,10 +190,7 @@ def _but_measured(finding: findings.ImpossibleByLawButMeasured, metric: Metric) 
         text += f" (the law `{finding.dipping_law}` can)" if finding.dipping_law else ""
     if finding.measured:
         return f"{text}. However, the answer was measured."
-    return (
-        f"{text}. However, judging by the rows measured along this network's curve, a new training run is expected to "
-        "meet it."
-    )
+    return f"{text}. However, the rows measured for this network suggest that a new training run meets it."
 
 
 @words(findings.OutsideMeasured)
@@ -239,7 +236,7 @@ def _undetermined(finding: findings.ParametersUndetermined, metric: Metric) -> s
 
 @words(findings.AnsweredByLaw)
 def _answered_by(finding: findings.AnsweredByLaw, metric: Metric) -> str:
-    return f"Answered by {get_law(finding.law).title}."
+    return f"The answer comes from {get_law(finding.law).title}."
 
 
 @words(findings.UnprunedErrorPredicted)
@@ -266,7 +263,7 @@ def _no_dense_law(finding: findings.NoDenseLaw, metric: Metric) -> str:
 
 @words(findings.ValidationErrorsUsed)
 def _validation(finding: findings.ValidationErrorsUsed, metric: Metric) -> str:
-    return "The choice was made by validation errors, so the test set remains an independent check."
+    return "The choice uses validation errors, so the test set remains an independent check."
 
 
 @words(findings.FittedWithoutTooLarge)
@@ -277,7 +274,7 @@ def _without_too_large(finding: findings.FittedWithoutTooLarge, metric: Metric) 
 @words(findings.ExamplesMeasured)
 def _examples(finding: findings.ExamplesMeasured, metric: Metric) -> str:
     measured = ", ".join(f"{n:,.0f}" for n in finding.measured)
-    return f"For {finding.num_examples:,.0f} training examples (measured: {measured})."
+    return f"The answer is for {finding.num_examples:,.0f} training examples (measured: {measured})."
 
 
 @words(findings.DensityOnlyAtOtherSizes)
@@ -298,12 +295,8 @@ def _channels(finding: findings.ChannelsRemoved, metric: Metric) -> str:
 
 @words(findings.CostFromTable)
 def _cost(finding: findings.CostFromTable, metric: Metric) -> str:
-    name = {Measure.MULTIPLY_ADDS: "Multiply-adds are", Measure.BYTES: "Bytes are"}.get(
-        finding.measure, "Latency is"
-    )
-    text = (
-        f"{name} taken from the table and known only for measured sizes, so no other sizes were considered."
-    )
+    name = {Measure.MULTIPLY_ADDS: "Multiply-adds", Measure.BYTES: "Bytes"}.get(finding.measure, "Latencies")
+    text = f"{name} come from the table, so only measured sizes were considered."
     if finding.deviation is not None:
         text = _predicted_latency(finding, finding.deviation)
     if not finding.flat:
@@ -316,19 +309,21 @@ def _cost(finding: findings.CostFromTable, metric: Metric) -> str:
 
 
 def _predicted_latency(finding: findings.CostFromTable, deviation: float) -> str:
-    """How the latency of sizes that were not timed is known, and how well."""
-    sizes = f"each of the {finding.timed_sizes} timed sizes"
-    off = f"{sizes}, left out in turn, is predicted {numbers.percent(deviation)} off"
-    poor = f"that is more than {POOR_LATENCY:.0%}, so time the network before you rely on it"
+    """Which latencies are predicted, and how good such predictions are."""
+    off = (
+        f"Predictions for the {finding.timed_sizes} timed sizes, each left out in turn, are "
+        f"{numbers.percent(deviation)} off"
+    )
+    poor = deviation > POOR_LATENCY
     if finding.interval is not None:
         low, high = (f"{end:.3g}" for end in finding.interval)
-        text = f"This size was not timed: its latency is predicted, and 95% of such networks take {low} to {high} ms"
-        return f"{text} ({off}{'; ' + poor if deviation > POOR_LATENCY else ''})."
+        text = f"This size was not timed. Its latency is predicted: 95% of such networks take {low} to {high} ms."
+        return f"{text} {off}{', so time the network before you rely on it' if poor else ''}."
     if finding.others:
-        return f"Latency is as timed; that of other sizes is predicted ({off})."
-    if deviation <= POOR_LATENCY:
-        return "Latency is as timed; no other sizes were considered."
-    return f"Latency is as timed. No other sizes were considered, because predictions are poor: {off}."
+        return f"Latencies of timed sizes are measured; those of other sizes are predicted. {off}."
+    if poor:
+        return f"Only timed sizes were considered, because predictions for others are poor. {off}."
+    return "Latencies are measured; no other sizes were considered."
 
 
 @words(findings.SizesProportional)

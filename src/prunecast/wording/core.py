@@ -1,4 +1,4 @@
-"""How findings become sentences: each type of finding has one function that words it.
+"""How findings become sentences: one function for each type of finding.
 
 The other modules of this package hold these functions, one module per package that defines findings.
 """
@@ -17,7 +17,7 @@ _TOGETHER: dict[type[Finding], Callable[[Any, Metric], str]] = {}
 
 
 def words(kind: type[F]) -> Callable[[Callable[[F, Metric], str]], Callable[[F, Metric], str]]:
-    """Register the function that words one type of finding; it gets the finding and the metric's word."""
+    """Register the function that turns one type of finding into a sentence, given the finding and the metric."""
 
     def registered(function: Callable[[F, Metric], str]) -> Callable[[F, Metric], str]:
         _WORDED[kind] = function
@@ -29,7 +29,7 @@ def words(kind: type[F]) -> Callable[[Callable[[F, Metric], str]], Callable[[F, 
 def words_together(
     kind: type[F],
 ) -> Callable[[Callable[[Sequence[F], Metric], str]], Callable[[Sequence[F], Metric], str]]:
-    """Register the function that words several findings of one type, which come one after the other, as one."""
+    """Register the function that turns several successive findings of one type into one sentence."""
 
     def registered(function: Callable[[Sequence[F], Metric], str]) -> Callable[[Sequence[F], Metric], str]:
         _TOGETHER[kind] = function
@@ -44,7 +44,7 @@ def sentence(finding: Finding, metric: Metric = Metric.ERROR) -> str:
 
 
 def sentences(findings: Iterable[Finding], metric: Metric = Metric.ERROR) -> list[str]:
-    """Findings as sentences, in their order; several of one type are one sentence where there are words for that."""
+    """Findings as sentences, in order; successive findings of one type become one sentence if there is one for them."""
     found: list[str] = []
     for kind, group in groupby(findings, type):
         alike = list(group)

@@ -1,4 +1,4 @@
-"""The sentences of the command line's tables and of the page that are not findings."""
+"""The sentences of the page and of the command line's tables, other than findings."""
 
 import math
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def reading_the_fit(metric: Metric) -> str:
 
 
 def parameters(fit: Fit, deepest_dip: float) -> Iterator[str]:
-    """What the parameters mean for pruning; `deepest_dip` is the largest share below the unpruned error."""
+    """What the parameters mean for pruning; `deepest_dip` is how far errors fall below the unpruned one, as a share."""
     yield from _plateau(fit)
     yield from _slope(fit)
     for axis, name in fit.exponents.items():
@@ -117,7 +117,7 @@ def parameters(fit: Fit, deepest_dip: float) -> Iterator[str]:
 
 
 def _slope(fit: Fit) -> Iterator[str]:
-    """How much the error rises when the density is halved; at most from the lowest error to the high plateau."""
+    """How much the error rises when the density is halved; it cannot rise by more than the plateaus are apart."""
     slope = next((own.name for own in fit.form().parameters if own.role is Role.SLOPE), None)
     if slope is None:
         return
@@ -137,7 +137,7 @@ def _slope(fit: Fit) -> Iterator[str]:
 
 
 def _exponent(fit: Fit, axis: str, name: str) -> str:
-    """How an axis trades against density: at twice the size, which share of the density gives the same error."""
+    """How an axis trades against density: the share of the density that gives the same error at twice the size."""
     word, share = fit.metric.word, math.exp2(-fit.parameters[name])
     what = "number of training examples" if axis == "num_examples" else axis
     if name in fit.undetermined:
@@ -290,7 +290,7 @@ def _removes_channels(choice: Choice) -> bool:
 
 
 def latency_facts(choice: Choice) -> list[tuple[str, str]]:
-    """An answer's latencies, each with how networks were called and what was predicted; the first one is minimised."""
+    """An answer's latencies, each with runtime, batch and interval; the first is the one that is minimised."""
     runtime, batch = (*choice.timed_with.split("-"), "", "")[:2]
     best = choice.answer
     called = in_runtime(runtime, int(batch)) if batch.isascii() and batch.isdecimal() else ""
@@ -312,7 +312,7 @@ def density(value: float) -> str:
 
 
 def levels(choice: Choice, kept_per_level: float) -> str:
-    """The density of an answer, and how it is reached; levels without channels take different shares of the weights."""
+    """The density of an answer, and the levels that reach it; levels that remove channels differ in their share."""
     best = choice.answer
     share = "" if _removes_channels(choice) else f" of {numbers.percent(1 - kept_per_level, digits=0)}"
     return f"{density(best.density)}, {plural(best.level, 'level')}{share}"
@@ -346,7 +346,7 @@ def several_dataset_sizes(fit: Fit, sizes: int) -> str:
     if fit.needs_examples:
         acts = f"through the unpruned {fit.metric.word} and through the law itself"
     return (
-        f"One law was fitted to all {sizes} dataset sizes. In it, the number of training examples acts {acts}. Select "
+        f"One law was fitted to all {sizes} dataset sizes. The number of training examples enters it {acts}. Select "
         "the number you will train on to update the network, the curves and the frontier."
     )
 
@@ -354,7 +354,7 @@ def several_dataset_sizes(fit: Fit, sizes: int) -> str:
 def nothing_meets(
     target: str, least: str, network: str, best: Network, confidence: float, metric: Metric
 ) -> str:
-    """That a target is below everything, and what comes closest."""
+    """Say that no network reaches a target, and which comes closest."""
     sure = "" if confidence == 0.5 else f" with probability {confidence:g}"
     kept = (
         "to expect"
@@ -369,12 +369,12 @@ ASK_FURTHER = "To check networks outside the measured range, use `prunecast choo
 
 
 def guessing_suffices(target: str, chance: float) -> str:
-    """That a target needs no network."""
+    """Say that guessing reaches a target."""
     return f"{target} needs no network: guessing has an error of {chance:g}."
 
 
 def any_network_suffices(target: str, fit: Fit) -> str:
-    """That every network meets a target, however far it is pruned."""
+    """Say that every network meets a target, however far it is pruned."""
     high, word = numbers.number(fit.high_error), fit.metric.word
     if fit.plateau is None or fit.plateau in fit.undetermined:
         return (
@@ -396,12 +396,12 @@ def frontier_title(law: str, metric: Metric) -> str:
 
 
 def all_errors(count: int, metric: Metric) -> str:
-    """Where all networks of a frontier are."""
+    """Where to find all networks of a frontier."""
     return f"--json lists all {count} {metric.plural}."
 
 
 def least_measured(value: float, metric: Metric) -> str:
-    """That less was measured than the law's frontier goes down to."""
+    """Say that measured errors are below the law's frontier."""
     return (
         f"The lowest measured {metric.word} is {numbers.error(value)}. A frontier uses the law alone; the answer to "
         "one target also uses measured networks."
@@ -438,17 +438,13 @@ def extrapolated(study: Extrapolation) -> str:
 
 def sensitivity(study: Sensitivity) -> str:
     """How few configurations are enough for a fit."""
-    random, designed = (study.needed[f"{how}_configurations"] for how in ("random", "designed"))
-    enough = [
-        *([] if random is None else [f"{random} configurations drawn at random"]),
-        *([] if designed is None else [f"{designed} chosen by design"]),
-    ]
-    whole = f"all {study.configurations} ({numbers.deviation(study.full)})"
+    ways = {"random": "{} random configurations", "designed": "{} chosen by design"}
+    needed = {how: study.needed[f"{how}_configurations"] for how in ways}
+    enough = [ways[how].format(count) for how, count in needed.items() if count is not None]
+    whole = f"the fit to all {study.configurations} ({numbers.deviation(study.full)})"
     if not enough:
-        return (
-            f"No smaller number of configurations gives a fit whose σ is within one point of that to {whole}."
-        )
-    return f"The σ of a fit to {', or to '.join(enough)}, is within one point of that of a fit to {whole}."
+        return f"Fits to fewer configurations never have a σ within one point of {whole}."
+    return f"Fits to {' or to '.join(enough)} have a σ within one point of {whole}."
 
 
 def sensitivity_repeats(study: Sensitivity) -> str:
@@ -457,7 +453,7 @@ def sensitivity_repeats(study: Sensitivity) -> str:
 
 
 def slopes(study: Invariance, metric: Metric) -> str:
-    """The slopes of contours beside those of the law."""
+    """The slopes of contours, compared with the law's."""
     law = get_law(DEFAULT_LAW).title
     along = [
         f"{numbers.signed(one.mean_slope)} ± {one.std_slope:.2f} along {numbers.axis(one.axis)} "
@@ -488,7 +484,7 @@ FORMS = "The best predictor of configurations left out comes first: deviation μ
 
 
 def best_form(study: Forms) -> str:
-    """Which form predicts configurations left out best, beside the paper's."""
+    """Which form predicts configurations left out best, compared with the paper's."""
     best = study.scores[0]
     missed = numbers.deviation(best.left_out)
     text = f"{capital(best.title)} predicts configurations left out best; it misses them by {missed}"
@@ -510,7 +506,7 @@ def dips(study: Dips, law: str, metric: Metric) -> str:
 
 
 def scatter(study: Noise) -> str:
-    """The noise beside the deviations from the law."""
+    """The noise, compared with the deviations from the law."""
     law = f"the deviations from the law have σ = {numbers.percent(study.residual)}"
     if study.overall.replicates is None:
         return f"Curves are rough by {numbers.percent(study.overall.roughness)}; {law}."
@@ -520,13 +516,13 @@ def scatter(study: Noise) -> str:
 def evidence(law: str) -> str:
     """What the studies on the page are."""
     return (
-        "Each study asks the table one question; `prunecast study NAME TABLE --json` gives all of its numbers. Where a "
-        f"study names no other law, it uses {law}."
+        "Each study answers one question about the table; `prunecast study NAME TABLE --json` prints all of its "
+        f"numbers. Unless a study names another law, it uses {law}."
     )
 
 
 def left_out(rows: int) -> str:
-    """Why the page has no comparison of forms."""
+    """Why the page does not compare forms."""
     return (
         f"Skipped, because it takes a while on {rows:,} rows; use `prunecast study forms` or --all-studies."
     )

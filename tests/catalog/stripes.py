@@ -1,4 +1,4 @@
-"""A dataset of one's own in one file: bright columns on noise, four classes."""
+"""A dataset of your own in one file: bright columns on noise, in four classes."""
 
 import numpy as np
 

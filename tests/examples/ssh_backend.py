@@ -16,7 +16,7 @@ from prunecast.sweep.worker import COMMAND
 
 
 class Hosts(Backend):
-    """Workers are processes at the other end of ssh; they stop when their standard input is closed."""
+    """Workers are processes on the other machines; they stop when their standard input is closed."""
 
     def __init__(self):
         self.hosts = os.environ["PRUNECAST_HOSTS"].split(",")

@@ -7,10 +7,10 @@ import numpy as np
 
 
 class Rows:
-    """A row of a layer's weight goes as a whole: what computes one output. Its score is the mean of its weights'."""
+    """Whole rows of a layer's weight are removed. A row computes one output; its score is the mean of its weights'."""
 
     def __init__(self, model):
-        """The untrained network, which this structure need not look at."""
+        """Take the untrained network, which this structure does not need."""
 
     def parts(self, masks):
         """Return the smallest sets of layers that hold whole units: here each layer alone."""
@@ -37,5 +37,5 @@ class Rows:
 
 
 def halving(method, level):
-    """Return the fraction of the remaining units that a level removes: a half at level 1, then less and less."""
+    """Return the fraction of the remaining units that a level removes: a half at level 1, a quarter at level 2."""
     return 0.5 / level

@@ -33,8 +33,8 @@ from prunecast.sweep import (
     run_plan,
     work,
 )
-from prunecast.sweep.cost import overview
 from prunecast.sweep.events import Outcome
+from prunecast.sweep.overview import overview
 
 PLAN = """
 family = "digits_cnn"

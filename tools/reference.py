@@ -32,8 +32,8 @@ from prunecast.metric import Metric
 from prunecast.pruning import StopRules
 from prunecast.spec import METHODS, RECIPES, Method, Recipe, Select
 from prunecast.sweep import read_plan, shipped_plans
-from prunecast.sweep.cost import overview
 from prunecast.sweep.grid import KEYS, REQUIRED, STOP_KEYS
+from prunecast.sweep.overview import overview
 from prunecast.sweep.plan import scales
 from prunecast.sweep.resources import Resources
 from prunecast.table import CANONICAL, COUNTS, synonyms

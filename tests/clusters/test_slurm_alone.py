@@ -187,7 +187,7 @@ def test_how_many_jobs_chains_are_worth(tmp_path, monkeypatch, need, devices, pe
 
 def test_jobs_that_wait_when_nothing_is_left_are_cancelled_and_reported(tmp_path, monkeypatch):
     waiting, running = (
-        QueuedJob(name="prunecast-own", job=f"7_{index}", state=state, restarts=0, node="", reason="")
+        QueuedJob(name="prunecast-own", job=f"7_{index}", state=state, restarts=0, reason="")
         for index, state in enumerate(["PENDING", "RUNNING"])
     )
     in_queue, cancelled = [waiting, running], []

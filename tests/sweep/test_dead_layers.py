@@ -16,7 +16,7 @@ from prunecast.families import NotPrunable
 from prunecast.pruning import chain_folder
 from prunecast.sweep import event_line, overview, read_plan, run_plan
 from prunecast.sweep.__main__ import main
-from prunecast.sweep.cost import NeverPruned, never_pruned, removable_units
+from prunecast.sweep.overview import NeverPruned, never_pruned, removable_units
 from prunecast.sweep.wording import never_pruned_line
 
 PLAN = """

@@ -15,7 +15,7 @@ from prunecast.fleet import FleetOptions, runner_pool
 from prunecast.fleet.step import EAGER
 from prunecast.sweep import estimation as module
 from prunecast.sweep import read_plan
-from prunecast.sweep.cost import chain_steps, overview
+from prunecast.sweep.cost import chain_steps
 from prunecast.sweep.estimation import (
     Estimate,
     Share,
@@ -28,6 +28,7 @@ from prunecast.sweep.estimation import (
     spread,
     time_works,
 )
+from prunecast.sweep.overview import overview
 
 CPU = torch.device("cpu")
 MIXED = """

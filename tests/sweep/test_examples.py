@@ -12,7 +12,7 @@ from prunecast.cli.engine import plan as plan_command
 from prunecast.cli.engine import run as run_command
 from prunecast.errors import PrunecastError
 from prunecast.sweep import run_plan
-from prunecast.sweep.cost import overview
+from prunecast.sweep.overview import overview
 
 BARE = [sys.executable, "-m", "prunecast.sweep", "brief.toml"]
 TOO_MANY = BRIEF.replace("[100, 200]", "[100, 700, 650]")

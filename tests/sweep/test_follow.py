@@ -24,8 +24,8 @@ from prunecast.sweep import (
     Session,
     as_csv,
     event_as_json,
+    executor_for,
     rows,
-    run_plan,
     run_to_end,
 )
 from prunecast.sweep.__main__ import main
@@ -77,8 +77,7 @@ def test_a_table_is_written_although_the_last_line_for_programs_is_not(folder):
 
     def run():
         with session, Path("/dev/full").open("wb") as full:
-            for event in run_plan(plan, folder / "store"):
-                session.count(event)
+            session.run(executor_for("cpu", 1), lambda event: None)
             os.dup2(full.fileno(), session._lines._descriptor)
 
     with pytest.raises(PrunecastError, match=r"events\.jsonl cannot be written"):

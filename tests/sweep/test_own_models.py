@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from prunecast.errors import PrunecastError
 from prunecast.sweep import SweepProgress, event_line, overview, run_plan, work
-from prunecast.sweep.cost import replaced_weights
+from prunecast.sweep.overview import replaced_weights
 from prunecast.sweep.wording import start_lines
 
 

@@ -9,8 +9,8 @@ from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.spec import recipe
 from prunecast.sweep import parse_plan, read_plan, run_plan, shipped_plans
-from prunecast.sweep.cost import overview
 from prunecast.sweep.estimation import estimate, timed_images
+from prunecast.sweep.overview import overview
 from prunecast.sweep.plan import scales
 
 DEPTHS = (8, 14, 20, 26, 50, 98)

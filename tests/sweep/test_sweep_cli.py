@@ -10,8 +10,8 @@ from prunecast.cli.progress import Clock, panel
 from prunecast.pruning import chain_folder
 from prunecast.spec import ErrorRise
 from prunecast.sweep import LeftOut, chain_statuses, run_plan, shipped_plans
-from prunecast.sweep.cost import overview
 from prunecast.sweep.estimation import estimate
+from prunecast.sweep.overview import overview
 from prunecast.sweep.status import SweepProgress
 
 

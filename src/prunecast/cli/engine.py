@@ -161,20 +161,16 @@ def run(
     """
     from prunecast.cli import show
     from prunecast.cli.progress import Screen
-    from prunecast.sweep import Session, inspect, raising_after, run_plan
+    from prunecast.sweep import Session, inspect, raising_after
 
     if as_json and json_lines is not None and str(json_lines) == "-":
         raise PrunecastError("--json and --json-lines - both write to standard output; leave one out")
     with Session(plan, store, echo, output=output, json_lines=json_lines, quiet=as_json) as session:
         there = placed(inspect(plan).plan, **where)
-        sweep = run_plan(there.plan, store, executor=there.executor)
-        limit = raising_after(seconds, KeyboardInterrupt)
-        with limit, showing_ways_of_training(), contextlib.closing(sweep):  # a fleet left open would train on
+        with raising_after(seconds, KeyboardInterrupt), showing_ways_of_training():
             session.begin(there.plan)
             with Screen(there.plan, session.progress, there.jobs, err=session.err) as screen:
-                for event in sweep:
-                    session.count(event)
-                    screen.show(event)
+                session.run(there.executor, screen.show)
     if as_json:
         echo(dumps(show.run_as_json(session, store, output)))
     if session.exit_status:

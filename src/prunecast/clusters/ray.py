@@ -1,4 +1,4 @@
-"""The backend of a Ray cluster: one that runs, or one that is started on this machine for as long as needed."""
+"""The backend for Ray: an existing cluster, or one that it starts on this machine."""
 
 import contextlib
 import logging
@@ -15,27 +15,27 @@ from prunecast.text import plural
 
 LOG = logging.getLogger(__name__)
 OBJECT_STORE = 100 * 2**20
-"""Bytes of shared memory of a cluster that is started here; only descriptions of workers are sent."""
+"""Bytes of shared memory of a cluster that is started here; it holds only descriptions of workers."""
 QUIET = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": r"^(Raylet is terminated|A worker died or was killed|The node with node id)",
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""What Ray reads from its environment: the sweep reports deaths, and Ray sends no usage statistics."""
+"""Environment variables of Ray: it does not log deaths, which the sweep reports, and sends no usage statistics."""
 OLDEST = (2, 52)
-"""Ray listens on every network interface, and from this version on its ports can ask for a token."""
+"""Ray listens on every network interface. Since this version its ports can require a token."""
 AUTHENTICATION, TOKEN = "RAY_AUTH_MODE", "token"
 REACH = 5.0
-"""Seconds until an address that does not answer counts as unreachable."""
+"""Seconds after which an address that does not answer counts as unreachable."""
 MORE_TIME = "Give more --minutes, or a recipe with fewer checkpoint_steps."
 
 
 class RayBackend(Backend):
-    """Workers as Ray tasks. Ray itself retries nothing: the driver starts others in place of those that die."""
+    """Workers as Ray tasks. Ray does not retry them: the driver starts others in place of those that die."""
 
     def __init__(self, address: str = "") -> None:
-        """Without an address that of RAY_ADDRESS; without one, a cluster is started here."""
+        """The default address is RAY_ADDRESS; without that, a cluster is started here."""
         self._address = address
         self._connection = contextlib.ExitStack()
         self._ray: Any = None
@@ -47,9 +47,9 @@ class RayBackend(Backend):
         return self
 
     def room(self, spec: WorkerSpec) -> int:
-        """As many workers as the nodes have room for; if no node is large enough, one worker waits.
+        """As many workers as the nodes have room for. If no node is large enough, one worker waits.
 
-        Where `at_once` limits the workers, none waits, because it would take the place of one that can run.
+        With `at_once` none waits, because it would take the place of one that can run.
         """
         need = spec.resources
         slots = self._slots(need)
@@ -65,7 +65,7 @@ class RayBackend(Backend):
         return sum(min(int(node.get(kind, 0) / asked[kind] + 1e-9) for kind in asked) for node in nodes)
 
     def start(self, spec: WorkerSpec, count: int) -> list[Any]:
-        """Submit tasks. A process keeps what it has on a GPU, so there it ends with its task."""
+        """Submit tasks. A process keeps its GPU memory, so on a GPU it ends with its task."""
         need = spec.resources
         task = self._ray.remote(max_calls=1)(run_worker) if need.gpus else self._ray.remote(run_worker)
         memory = {"memory": int(need.memory_gb * 2**30)} if need.memory_gb else {}
@@ -100,9 +100,9 @@ class RayBackend(Backend):
         return Ended(worker=ref)
 
     def stop(self) -> None:
-        """Interrupt the tasks, and kill those that take too long; then leave the cluster.
+        """Interrupt the tasks, kill those that take too long, and leave the cluster.
 
-        It waits for their ends, because Ray crashes when a task that nothing refers to any more reports its end.
+        It waits for them to end, because Ray crashes when a task that nothing refers to any more reports its end.
         """
         with self._connection:
             refs = list(self._workers) if self._ray.is_initialized() else []
@@ -122,7 +122,7 @@ def _words(need: Resources) -> str:
 
 
 def is_death(failure: Exception) -> bool:
-    """Whether a worker, its node or its result is lost, so that another worker can continue."""
+    """Whether a worker, its node or its result was lost, so that another worker can continue."""
     from ray import exceptions as errors
 
     lost = (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
@@ -130,14 +130,14 @@ def is_death(failure: Exception) -> bool:
 
 
 def lost_node(failure: Exception) -> bool:
-    """Whether the whole node is lost."""
+    """Whether the whole node was lost."""
     from ray.exceptions import NodeDiedError
 
     return isinstance(failure, NodeDiedError)
 
 
 def refusal(failure: Exception) -> PrunecastError:
-    """The sentence about anything else: a worker's own, a node that is set up differently, a cluster that is gone."""
+    """The sentence about another failure: a worker's refusal, a node with another set-up, or a lost cluster."""
     from ray.exceptions import LocalRayletDiedError, RayTaskError
 
     cause = failure.cause if isinstance(failure, RayTaskError) else failure
@@ -158,7 +158,7 @@ def refusal(failure: Exception) -> PrunecastError:
 
 
 def ray_module() -> Any:
-    """Ray, or a sentence that says how to install it."""
+    """The module ray; an error says how to install it."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -172,7 +172,7 @@ def ray_module() -> Any:
 
 
 def check_version(version: str) -> None:
-    """Refuse a version of Ray whose ports are not protected: anyone who reaches one can run code here."""
+    """Refuse a version of Ray with unprotected ports: anyone who reaches one can run code here."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise PrunecastError(
@@ -184,10 +184,10 @@ def check_version(version: str) -> None:
 
 @contextlib.contextmanager
 def joined(address: str = "") -> Iterator[Any]:
-    """Ray connected to a cluster; a connection that this process has already is used and left as it is."""
+    """Ray, connected to a cluster. An existing connection of this process is used and left open."""
     where = address or os.environ.get("RAY_ADDRESS", "") or "local"
     if where == "local":
-        os.environ.setdefault(AUTHENTICATION, TOKEN)  # Ray before 2.60 asks for a token only if it is told to
+        os.environ.setdefault(AUTHENTICATION, TOKEN)  # Ray before 2.60 requires a token only if this is set
     ray = ray_module()
     if ray.is_initialized():
         yield ray
@@ -210,12 +210,12 @@ def _connect(ray: Any, where: str) -> None:
         with contextlib.chdir(Path(__file__).resolve().parents[2]):
             ray.init(**options)
     except Exception as failure:
-        ray.shutdown()  # half a connection may be left
+        ray.shutdown()  # the connection may be half open
         raise _refused(where, failure) from failure
 
 
 def _reach(where: str) -> None:
-    """Try the head's port first: Ray itself would wait for minutes."""
+    """Refuse an address that does not answer; Ray itself would wait for minutes."""
     host, colon, port = where.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         return

@@ -1,10 +1,11 @@
-"""The backend of a Slurm cluster: workers as elements of job arrays, submitted through submitit.
+"""The backend for Slurm: workers as elements of job arrays, which submitit submits.
 
-slurm/<driver>/lock                    locked by the driver as long as it lives
+slurm/<driver>/lock                    locked by the driver while it runs
 slurm/<driver>/<number>/worker.pickle  the instructions for the workers of one array
-slurm/<driver>/<number>/...            what submitit writes for it, its logs, its workers' reports
+slurm/<driver>/<number>/...            submitit's files, logs, and the reports of the workers
 
-Jobs of a driver that died keep taking chains from the store while they run; the next driver cancels those that wait.
+If a driver dies, its running jobs continue to take chains from the store; the next driver cancels those that wait.
+submitit itself monitors jobs by `sacct`, which needs an accounting database; `squeue` needs none.
 """
 
 import contextlib
@@ -55,24 +56,24 @@ from prunecast.sweep import (
 
 FOLDER = "slurm"
 HOPELESS = ("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS")
-"""Reasons for which a job would wait forever."""
+"""Reasons of a job that would wait forever."""
 IN_QUEUE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING")
 LAUNCH_FAILED = "launch"
-"""Part of the reason for which Slurm holds a job that a node could not start."""
+"""Part of the reason of a job that Slurm holds because a node could not start it."""
 MOST_WORKERS = 1000
-"""The most workers where `at_once` does not say."""
+"""The most workers without `at_once`."""
 PATIENCE = 20
-"""How many queries in a row may get no answer from Slurm."""
+"""How many queries in a row Slurm may leave unanswered."""
 SILENT = 2
-"""How many jobs of a node may write nothing into the store before the node is named."""
+"""How many jobs on a node may fail to write to the store before an error names the node."""
 UNBEGUN = 3
-"""How many jobs may end before they begin to work, if none has ever begun."""
+"""How many jobs may end without having begun to work, if none has ever begun."""
 SIGNALS = {
     signal.SIGTERM: Stopped,
     signal.SIGUSR1: TimeLimitReached,
     signal.SIGUSR2: TimeLimitReached,
 }
-"""What Slurm sends before it kills: the first to cancel or pre-empt a job, one of the others before a time limit."""
+"""Slurm sends SIGTERM when it cancels or pre-empts a job, and one of the others before a time limit."""
 REMEDIES = {
     "OUT_OF_MEMORY": "Give more --memory-gb.",
     "TIMEOUT": "Give more --minutes, or a recipe with fewer checkpoint_steps.",
@@ -84,9 +85,9 @@ class Pace:
     """Seconds between two queries to Slurm."""
 
     least: float = 5.0
-    """While jobs come and go."""
+    """While jobs start and end."""
     most: float = 60.0
-    """When nothing has changed for long."""
+    """When nothing has changed for a long time."""
 
 
 @dataclass(kw_only=True)
@@ -102,12 +103,12 @@ class _Job:
 
 
 class SlurmBackend(Backend):
-    """Workers as jobs. The driver queries Slurm for all of them at once, and rarely while nothing changes."""
+    """Workers as jobs. One query asks Slurm about all of them, rarely while nothing changes."""
 
     def __init__(
         self, options: Mapping[str, str] | None = None, *, chains_per_job: int = 1, pace: Pace | None = None
     ) -> None:
-        """`options` go to sbatch as they are; a job on CPUs is asked for every `chains_per_job` chains."""
+        """`options` go to sbatch as they are. On CPUs there is one job for every `chains_per_job` chains."""
         self._options, self._chains_per_job, self._pace = options or {}, chains_per_job, pace or Pace()
         self._jobs: dict[str, _Job] = {}
         self._open = contextlib.ExitStack()
@@ -126,7 +127,7 @@ class SlurmBackend(Backend):
         self._died: set[Path] = set()
         """Folders with logs of jobs that died."""
         self._withdrawn: list[str] = []
-        """Jobs that were cancelled before they began, because nothing is left to do for them."""
+        """Jobs that were cancelled before they began, because no chain was left."""
 
     def __enter__(self) -> Self:
         check_tools()
@@ -134,8 +135,8 @@ class SlurmBackend(Backend):
         return self
 
     def room(self, spec: WorkerSpec) -> int:
-        """As many jobs as chains ask for and `at_once` allows, less those that are in the queue."""
-        parameters(spec.resources, self._options)  # refuses what Slurm cannot give
+        """As many jobs as the chains need and `at_once` allows, less those in the queue."""
+        parameters(spec.resources, self._options)  # refuses resources that Slurm cannot give
         self._begin(spec.store)
         need = spec.resources
         most = min(self._wanted(spec), need.at_once or MOST_WORKERS)
@@ -143,7 +144,7 @@ class SlurmBackend(Backend):
         return most - mine - self._foreign if self._may_submit else 0
 
     def _wanted(self, spec: WorkerSpec) -> int:
-        """The number of workers for these chains: one fleet fills a GPU, and starting a worker takes seconds."""
+        """The number of workers for these chains; one fleet fills a GPU, and a worker takes seconds to start."""
         if not spec.resources.gpus:
             return math.ceil(len(spec.jobs) / self._chains_per_job)
         if spec.resources.at_once or any(job.chain.devices > 1 for job in spec.jobs):
@@ -152,7 +153,7 @@ class SlurmBackend(Backend):
         return math.ceil(width / (FLEET * spec.resources.gpus))
 
     def _begin(self, store: Path) -> None:
-        """Take a folder of this driver's own, and cancel what waits of drivers that died."""
+        """Make a folder for this driver, and cancel the waiting jobs of drivers that died."""
         if self._folder is not None:
             return
         try:
@@ -198,7 +199,7 @@ class SlurmBackend(Backend):
             self._may_submit = size > 1  # else when others have left the queue
             self._largest = max(1, size // 2)
             return []
-        except NoAnswerError:  # the job may have been submitted all the same; then it works
+        except NoAnswerError:  # the job may have been submitted all the same; then it takes chains
             self._may_submit = False
             return []
         for index, name in enumerate(names):
@@ -207,7 +208,7 @@ class SlurmBackend(Backend):
         return names
 
     def ended(self, seconds: float) -> Iterator[Ended]:
-        """Jobs that have left the queue, or that Slurm has queued again, which it would let wait for minutes."""
+        """Jobs that have left the queue, or that Slurm has queued again: those would wait for minutes."""
         time.sleep(seconds)
         withdrawn, self._withdrawn = self._withdrawn, []
         yield from (Ended(worker=name) for name in withdrawn)
@@ -274,7 +275,7 @@ class SlurmBackend(Backend):
             yield self._death(name, job, facts, report["stopped"] if report else "")
 
     def _death(self, name: str, job: _Job, facts: Mapping[str, str], stopped: str) -> Ended:
-        """The end of a job that died, with the last line of its log; refuse to continue if jobs never start."""
+        """The death of a job, with the last line of its log; an error if jobs never start."""
         self._died.add(job.folder)
         begun = _read(job, "began")
         node = begun["node"] if begun else facts.get("NodeList", "(null)")
@@ -288,7 +289,7 @@ class SlurmBackend(Backend):
         return Ended(worker=name, died=f"was job {name} on {node} ({state}{words})", remedy=remedy)
 
     def _check_node(self, name: str, job: _Job, node: str, said: str) -> None:
-        """Refuse to continue if jobs never start: a node that does not see the store, or a missing Python."""
+        """Refuse to continue if jobs never start, because a node does not see the store or Python is missing there."""
         self._unbegun += 1
         if node and not _logs(job, name):  # the node could not write to the store
             self._silent[node] += 1
@@ -314,7 +315,7 @@ class SlurmBackend(Backend):
         self._wait, self._next_query = 0.0, 0.0
 
     def stop(self) -> None:
-        """Cancel what is in the queue; logs of jobs that died are kept until the next run."""
+        """Cancel all jobs in the queue. Logs of jobs that died are kept until the next run."""
         with self._open, contextlib.suppress(NoAnswerError):
             self._remove_folders()
             if self._name:
@@ -322,7 +323,7 @@ class SlurmBackend(Backend):
         self._jobs.clear()
 
     def _remove_folders(self) -> None:
-        """Remove the folders of arrays of which nothing is left in the queue, and no job died."""
+        """Remove the folders of arrays that have no job in the queue and no job that died."""
         kept = self._died | {job.folder for job in self._jobs.values()}
         for array in self._folder.glob("*/") if self._folder else ():
             if array not in kept:
@@ -334,13 +335,13 @@ def _job_name(driver: Path) -> str:
 
 
 def _dead_drivers(store: Path) -> list[Path]:
-    """The folders of drivers that do not live any more."""
+    """The folders of drivers that have ended."""
     return [folder for folder in sorted((store / FOLDER).glob("*/")) if not is_locked(folder / "lock")]
 
 
 @contextlib.contextmanager
 def _driver_folder(store: Path) -> Iterator[Path]:
-    """A folder of this driver's own, locked as long as it lives; removed at the end unless logs are left in it."""
+    """A folder for this driver, locked while it runs, and removed at the end unless logs are left in it."""
     folder = store / FOLDER / uuid.uuid4().hex[:8]
     make_folder(folder)
     try:
@@ -369,7 +370,7 @@ def _logs(job: _Job, name: str) -> list[Path]:
 
 
 def _last_line(job: _Job, name: str) -> str:
-    """The last line that a job has written, errors first."""
+    """The last line of a job's log, of standard error if it has any."""
     for path in _logs(job, name):
         lines = [line for line in path.read_text(errors="replace").split("\n") if line.strip()]
         if lines:
@@ -378,7 +379,7 @@ def _last_line(job: _Job, name: str) -> str:
 
 
 def run_job(folder: Path, index: int) -> None:
-    """Run the worker of one job, and write how it began and ended into the folder of its array."""
+    """Run the worker of one job; write how it began and ended to the folder of its array."""
     stop_on(SIGNALS)
     ended = folder / f"ended-{index}.json"
     ended.unlink(missing_ok=True)
@@ -399,7 +400,7 @@ def run_job(folder: Path, index: int) -> None:
 
 
 def _lock_problem(spec: WorkerSpec) -> str:
-    """Why the driver's lock is not seen from here; only a driver that lives knows whether that is so."""
+    """Why the driver's lock is not seen here; only a driver that still runs knows that it holds it."""
     try:
         check_store(spec.store, spec.store_id)
     except PrunecastError as problem:

@@ -1,4 +1,4 @@
-"""Slurm's commands as functions; none of them needs an accounting database."""
+"""Slurm's commands as functions. None needs an accounting database."""
 
 import contextlib
 import importlib.util
@@ -18,14 +18,14 @@ from prunecast.errors import PrunecastError
 from prunecast.sweep import Resources
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "srun")
-FIELDS = ("ArrayJobID", "ArrayTaskID", "Name", "State", "RestartCnt", "NodeList", "Reason")
+FIELDS = ("ArrayJobID", "ArrayTaskID", "Name", "State", "RestartCnt", "Reason")
 SILENCE = ("unable to contact", "timed out", "connection refused", "communication", "temporarily")
 TOO_MANY = ("accounting/qos policy", "array specification")
-"""The words by which Slurm refuses so many jobs."""
+"""Words with which Slurm refuses too many jobs."""
 ANSWER = 300
-"""Seconds until a command that should take moments is ended."""
+"""Seconds after which a command that does not answer is ended."""
 REPORT = 30
-"""Seconds that a job has after its worker's grace to report how it ended."""
+"""Seconds after its worker's grace in which a job reports how it ended."""
 OURS = {
     "time": "--minutes",
     "mem": "--memory-gb",
@@ -34,7 +34,7 @@ OURS = {
     "gpus-per-node": "--gpus",
     **dict.fromkeys(("array", "job-name", "output", "error", "signal", "requeue", "nodes", "ntasks")),
 }
-"""Options of sbatch that the backend sets itself, and which options of the command set them instead."""
+"""Options of sbatch that the backend sets, and the options of the command that set them, if any."""
 
 
 class NoAnswerError(Exception):
@@ -42,7 +42,7 @@ class NoAnswerError(Exception):
 
 
 class TooManyError(Exception):
-    """Slurm does not take so many jobs at once, or no more of this user for now."""
+    """Slurm does not accept so many jobs at once, or no more from this user for now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +51,9 @@ class QueuedJob:
 
     name: str
     job: str
-    """As Slurm's commands call it: 17_3, or 17 for one that is not part of an array."""
+    """The name that Slurm's commands use: 17_3, or 17 outside an array."""
     state: str
     restarts: int
-    node: str
     reason: str
 
 
@@ -71,7 +70,7 @@ def check_tools() -> None:
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Refuse what the driver sets itself."""
+    """Refuse options that the driver sets itself."""
     for key in options:
         if key in OURS:
             remedy = f"give {OURS[key]} instead" if OURS[key] else "prunecast sets it itself"
@@ -79,7 +78,7 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def parameters(need: Resources, options: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters of submitit for a worker's resources; other options go to sbatch as they are."""
+    """submitit's parameters for a worker's resources; `options` go to sbatch as they are."""
     if need.gpus != int(need.gpus):
         raise PrunecastError(
             f"gpus is {need.gpus}, but Slurm allocates whole GPUs; give 1, which a fleet of chains fills."
@@ -105,7 +104,7 @@ def submit(
     tasks: Sequence[tuple[Any, ...]],
     settings: Mapping[str, Any],
 ) -> list[str]:
-    """Submit an array with one element per tuple of arguments, and return Slurm's names of them."""
+    """Submit an array with an element per tuple of arguments; return Slurm's names of the elements."""
     import submitit
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -122,9 +121,9 @@ def submit(
 
 
 def _python() -> str:
-    """The command of a worker's Python, which finds no modules in the current folder unless prunecast itself is there.
+    """The command of a worker's Python, without the current folder on its path unless prunecast itself is there.
 
-    Else a `torch.py` in the folder of a plan would take the place of the installed one.
+    Otherwise a `torch.py` in the folder of a plan would replace the installed one.
     """
     installed = Path(__file__).resolve().parents[2] != Path.cwd().resolve()
     return shlex.join([sys.executable, "-P"] if installed else [sys.executable])
@@ -132,7 +131,7 @@ def _python() -> str:
 
 @contextlib.contextmanager
 def _outside_of_any_job() -> Iterator[None]:
-    """Hide the variables of a job that the driver itself may run in, but not where Slurm's configuration is."""
+    """Hide the variables of the job that the driver may run in, except the path of Slurm's configuration."""
     from submitit.helpers import clean_env
 
     where = {key: value for key, value in os.environ.items() if key == "SLURM_CONF"}
@@ -152,7 +151,7 @@ def _submission_error(words: str) -> Exception:
 
 
 def queue(names: Iterable[str]) -> list[QueuedJob]:
-    """The jobs of these names that are still in the queue, from one call."""
+    """The jobs of these names that are in the queue, from one call."""
     wanted = ",".join(names)
     if not wanted:
         return []
@@ -162,14 +161,13 @@ def queue(names: Iterable[str]) -> list[QueuedJob]:
 
 
 def _row(line: str) -> QueuedJob:
-    array, index, name, state, restarts, node, reason = line.split("|")[: len(FIELDS)]
+    array, index, name, state, restarts, reason = line.split("|")[: len(FIELDS)]
     alone = not index.isdigit()
     return QueuedJob(
         name=name,
         job=array if alone else f"{array}_{index}",
         state=state,
         restarts=int(restarts) if restarts.isdigit() else 0,
-        node=node,
         reason=reason,
     )
 
@@ -184,7 +182,7 @@ def largest_array() -> int:
 
 
 def job_facts(job: str) -> dict[str, str]:
-    """Facts that Slurm still has about a job that left the queue; none after some minutes."""
+    """Facts about a job that left the queue; Slurm forgets them after some minutes."""
     try:
         text = _asked("scontrol", "--oneliner", "show", "job", job)
     except NoAnswerError:
@@ -194,7 +192,7 @@ def job_facts(job: str) -> dict[str, str]:
 
 
 def cancel(jobs: Sequence[str]) -> None:
-    """Cancel jobs, whether they wait or run; those that have left the queue already do not matter."""
+    """Cancel waiting and running jobs; jobs that have left the queue do not matter."""
     if jobs:
         _tried("scancel", "--quiet", *jobs)
 

@@ -1,4 +1,4 @@
-"""Start a group of processes for one chain, pass on what they report, and end them: all members or none."""
+"""Start a group of processes for one chain, pass on what they report, and end all of them together."""
 
 import contextlib
 import logging
@@ -24,9 +24,9 @@ from prunecast.spec import ChainSpec
 LOG = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 TRIES = 2
-"""How many groups in a row may lose a member without a new level before the chain counts as failed."""
+"""The chain fails when so many groups in a row lose a member without a new level."""
 GRACE = 5.0
-"""Seconds between a member's broken connection and the death that broke it, at most."""
+"""The most seconds between a broken connection and the death of the member that broke it."""
 OUTPUT_KEPT = 2000
 """Characters of a dead member's output that are kept."""
 
@@ -54,7 +54,7 @@ class MemberTask:
     task: GroupTask
     rank: int
     port: int
-    """Where the members find one another, on the loopback."""
+    """The port on the loopback at which the members meet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Raised:
 
 
 class MemberDiedError(PrunecastError):
-    """A member was killed or crashed; the chain continues from its last checkpoint when it is tried again."""
+    """A member was killed or crashed. The next try continues from the chain's last checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +80,10 @@ class _Member:
 
 
 def run_group(task: GroupTask, *, tries: int = TRIES) -> Iterator[Record]:
-    """Run a chain in as many processes as the task says and yield its records, finished ones too.
+    """Run a chain in as many processes as the task says; yield its records, those of finished levels first.
 
-    When a member dies, all are ended and another group continues from the last checkpoint, but not forever.
-    Exceptions of members are raised here.
+    If a member dies, all are ended, and another group continues from the last checkpoint, up to `tries` times without
+    progress. Exceptions of members are raised here.
     """
     check(task)
     reported = deaths = 0
@@ -102,7 +102,7 @@ def run_group(task: GroupTask, *, tries: int = TRIES) -> Iterator[Record]:
 
 
 def check(task: GroupTask) -> None:
-    """Refuse more devices than there are, a chain that others hold and a store that cannot be written, at once."""
+    """Refuse more devices than there are, a chain that is locked, and a store that cannot be written."""
     if not distributed.is_available():
         raise PrunecastError("This torch was built without torch.distributed; remove devices from the plan.")
     found = torch.cuda.device_count() if task.device.startswith("cuda") else task.size
@@ -118,7 +118,7 @@ def check(task: GroupTask) -> None:
 def _one_group(task: GroupTask) -> Iterator[Record]:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in every build of torch
 
-    # The kernel picks a free port while it is bound, so no other process can take it in between.
+    # Port 0 binds a free port at once, so no other process can take it in between.
     meeting = TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
     members: list[_Member] = []
     with tempfile.TemporaryDirectory(prefix="prunecast-group-") as folder:
@@ -136,7 +136,7 @@ def _one_group(task: GroupTask) -> Iterator[Record]:
 
 
 def _release_chain(first: list[_Member]) -> None:
-    """Give the first member, which holds the chain, a moment to release it: a kill would count against the chain."""
+    """Let the first member, which holds the chain, release it: a kill would count against the chain."""
     for member in first:
         member.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -144,7 +144,7 @@ def _release_chain(first: list[_Member]) -> None:
 
 
 def _started(given: MemberTask, folder: Path) -> _Member:
-    """Start a plain process: daemonic workers may do that, but may not fork."""
+    """Start a plain process: daemonic workers may do that, but may not use multiprocessing."""
     here, there = Pipe()
     output = folder / f"member-{given.rank}.log"
     command = [sys.executable, "-P", "-m", "prunecast.distributed.member", str(there.fileno())]
@@ -158,15 +158,13 @@ def _started(given: MemberTask, folder: Path) -> _Member:
             env=_environment(given.task),
         )
     there.close()
-    with contextlib.suppress(
-        BrokenPipeError, ConnectionResetError
-    ):  # a death is noticed when records are received
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the receiver notices the death
         here.send(given)
     return _Member(rank=given.rank, process=process, pipe=here, output=output)
 
 
 def _environment(task: GroupTask) -> dict[str, str]:
-    """This process's environment and import path; all members are on one machine, so they use its loopback."""
+    """This process's environment and import path. All members are on this machine, so they use its loopback."""
     loopback = "lo0" if sys.platform == "darwin" else "lo"
     usual = {
         "GLOO_SOCKET_IFNAME": loopback,
@@ -178,14 +176,14 @@ def _environment(task: GroupTask) -> dict[str, str]:
 
 
 def _received(members: list[_Member]) -> Iterator[Record]:
-    """Pass records on until None says that the chain has ended; raise what a member raised, or that it died."""
+    """Yield records until None says that the chain has ended; raise a member's exception, or its death."""
     by_pipe = {member.pipe: member for member in members}
     while True:
         for pipe in wait(list(by_pipe)):
             assert isinstance(pipe, Connection)
             try:
                 message = pipe.recv()
-            except (EOFError, OSError):  # the latter where it died in the middle of a message
+            except (EOFError, OSError):  # OSError if it died in the middle of a message
                 raise _death(by_pipe[pipe], len(members)) from None
             if isinstance(message, Record):
                 yield message
@@ -209,7 +207,7 @@ def _raise(message: Raised, members: list[_Member]) -> None:
 
 
 def exit_words(code: int) -> str:
-    """A phrase about how a process ended, such as "was ended by SIGKILL"."""
+    """How a process ended, such as "was ended by SIGKILL"."""
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 

@@ -21,11 +21,11 @@ from prunecast.pruning import Record, follow_chain, run_chain
 from prunecast.training import ProcessGroup
 
 PATIENCE = timedelta(days=1)
-"""How long members wait for one another; the process that started the group notices a dead one at once."""
+"""How long members wait for each other. The process that started the group notices a death at once."""
 
 
 def main(pipe: Connection) -> None:
-    """Run the task from the pipe and report what happens; the first member reports every level."""
+    """Run the task that the pipe sends; the first member reports every level."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the starter, which then ends its members
     signal.signal(signal.SIGTERM, _stop)
     given: MemberTask = pipe.recv()
@@ -34,11 +34,11 @@ def main(pipe: Connection) -> None:
         for record in records_of(given):
             pipe.send(record)
         pipe.send(None)
-    except SystemExit:  # the chain is free by now; torch's own clean-up would wait for the other members
+    except SystemExit:  # the chain is released; torch's clean-up would wait for the other members
         os._exit(0)
     except Exception as problem:
         pipe.send(Raised(problem=_picklable(problem), traceback=traceback.format_exc()))
-    # The starter ends all members at once: one that left first would look like a dead one to the others.
+    # The starter ends all members at once: to the others, one that left first would look dead.
     threading.Event().wait()
 
 
@@ -47,7 +47,7 @@ def _stop(_: int, __: FrameType | None) -> NoReturn:
 
 
 def records_of(given: MemberTask) -> Iterator[Record]:
-    """Join the group and work; only the first member has records."""
+    """Join the group and train; only the first member yields records."""
     task = given.task
     device = device_of(task.device, given.rank)
     os.environ["LOCAL_WORLD_SIZE"] = str(task.size)
@@ -66,7 +66,7 @@ def records_of(given: MemberTask) -> Iterator[Record]:
 
 
 def joined(given: MemberTask, device: torch.device) -> ProcessGroup:
-    """Make torch's default group with all other members: nccl between GPUs, gloo between processes on CPU."""
+    """Join torch's default group: nccl between GPUs, gloo between processes on the CPU."""
     group = ProcessGroup(rank=given.rank, size=given.task.size)
     store = TCPStore(LOOPBACK, given.port, is_master=False, timeout=PATIENCE)
     if device.type == "cuda":
@@ -83,7 +83,7 @@ def joined(given: MemberTask, device: torch.device) -> ProcessGroup:
 
 
 def device_of(first: str, rank: int) -> torch.device:
-    """The device of a member: consecutive GPUs from the first, beginning anew after the last."""
+    """The device of a member: consecutive GPUs from the first, continuing with GPU 0 after the last."""
     place = torch.device(first)
     if place.type != "cuda":
         return place
@@ -103,7 +103,7 @@ def _exit_with_starter(pipe: Connection) -> None:
 
 
 def _picklable(problem: Exception) -> Exception:
-    """An exception that any process can unpickle: the engine's own as they are, others as a RuntimeError."""
+    """An exception that any process can unpickle; unknown types become a RuntimeError."""
     if type(problem).__module__ in ("builtins", "prunecast.errors"):
         return problem
     return RuntimeError(f"{type(problem).__name__}: {problem}")

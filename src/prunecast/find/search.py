@@ -1,7 +1,7 @@
-"""The search for an answer: look at the store, decide, train a few chains further, and look again.
+"""The search for an answer: read the store, decide, train a few chains further, and repeat.
 
-Every round begins with what the store holds, so a search that was stopped or killed continues where it was. The engine
-runs the chains of a round as it runs those of a plan, on this machine or by the workers of a backend.
+A round depends only on the store, so a search that was stopped or killed continues where it was. The engine runs the
+chains of a round as it runs those of a plan, on this machine or in the workers of a backend.
 """
 
 import contextlib
@@ -48,10 +48,10 @@ NAMES = ("family", "dataset", "method", "recipe")
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a search may take; None where it has no limit."""
+    """The limits of a search; None means no limit."""
 
     hours: float | None = None
-    """of this run"""
+    """hours of this run"""
     training_runs: int | None = None
     """training runs in the store, those of earlier runs included"""
 
@@ -120,7 +120,7 @@ class Search:
             )
 
     def _check_measure(self, spec: ChainSpec) -> None:
-        """Refuse a measure that is not known of networks that were not trained."""
+        """Refuse a measure that is unknown before a network is trained."""
         measure = as_measure(self.minimise)
         command = f"`prunecast choose TABLE --minimise {self.minimise}`"
         if measure in (Measure.BYTES, Measure.LATENCY):
@@ -155,11 +155,11 @@ class Spent:
     training_runs: int
     """training runs in the store"""
     seconds: float
-    """their training time, added up"""
+    """the sum of their training times"""
     hours: float
-    """since this run began"""
+    """hours since this run began"""
     grid_seconds: float
-    """what all levels of the plan's grid would take at the speed so far, at most; NaN before anything is trained"""
+    """the most that all levels of the grid would take at the speed so far; NaN before anything is trained"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,16 +178,16 @@ class Round:
 
 
 def at_once(device: str, jobs: int, *, cluster: bool, limit: int | None = None) -> int:
-    """Chains that are trained in one round: one for each job, or enough for a fleet or a cluster."""
+    """How many chains to train per round: one for each job, or enough for a fleet or a cluster."""
     return limit or (PACKED if cluster or device != "cpu" else jobs)
 
 
 def search(
     plan: Plan, store: Path, wanted: Search, *, executor: Executor, chains: int = 1
 ) -> Generator[Round | Event, None, None]:
-    """Train what the answers need, `chains` of them at a time; yield each round before it begins, and its events.
+    """Train what the answers need, `chains` chains per round; yield each round before it begins, then its events.
 
-    The last round has a reason to stop, and nothing to train.
+    The last round has a reason to stop and no steps.
     """
     began, failed = time.monotonic(), set[int]()
     while True:
@@ -212,7 +212,7 @@ def ends_step(event: Event) -> bool:
 
 
 def _over(budget: Budget, training_runs: int, seconds: float) -> Stop | None:
-    """Which limit of a budget is reached."""
+    """The limit of the budget that is reached, if any."""
     if budget.hours is not None and seconds >= 3600 * budget.hours:
         return Stop.HOURS
     if budget.training_runs is not None and training_runs >= budget.training_runs:

@@ -1,7 +1,6 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.backend import Backend, Ended, find_backend, with_resources
-from prunecast.sweep.cost import Network, Overview, overview
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
     Busy,
@@ -16,6 +15,7 @@ from prunecast.sweep.events import (
 )
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import image_facts, inspect
+from prunecast.sweep.overview import Network, Overview, overview
 from prunecast.sweep.plan import (
     Plan,
     check_data,

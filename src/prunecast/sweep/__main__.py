@@ -1,7 +1,6 @@
 """`python -m prunecast.sweep PLAN`: `prunecast run` for machines that have only torch and numpy."""
 
 import argparse
-import contextlib
 import logging
 import signal
 import sys
@@ -12,7 +11,7 @@ from prunecast.errors import PrunecastError, refused_path, sentence
 from prunecast.text import printable
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGALRM)
-"""They stop the run as Ctrl-C does; Ctrl-C itself still interrupts afterwards."""
+"""Signals that stop the run as Ctrl-C does."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,9 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _listen_for_stops(seconds: int) -> None:
-    """Stop cleanly on a signal or after so many seconds.
+    """Stop cleanly on a signal, or after so many seconds.
 
-    torch is imported before: it takes seconds, and code in the middle of it may swallow an interrupt.
+    torch is imported first, because code that runs during its import may swallow an interrupt.
     """
     began = time.monotonic()
     import prunecast.fleet  # noqa: F401
@@ -77,7 +76,7 @@ def _listen_for_stops(seconds: int) -> None:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from prunecast.sweep import Session, event_line, inspect, read_plan, run_plan, usual_jobs
+    from prunecast.sweep import Session, event_line, executor_for, inspect, read_plan, usual_jobs
 
     sys.path.append(str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
     plan = read_plan(given.plan, scale=given.scale, data=given.data)
@@ -85,19 +84,16 @@ def _run(given: argparse.Namespace) -> int:
     with Session(plan, given.store, _say, output=given.output, json_lines=given.json_lines) as session:
         try:
             plan = inspect(plan).plan
-            sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
-            with contextlib.closing(sweep):  # levels that a stopped fleet still stores are in the table
-                session.begin(plan)
-                for event in sweep:
-                    session.count(event)
-                    _say(event_line(plan, event), err=session.err)
+            executor = executor_for(given.device, jobs, plain=given.plain)
+            session.begin(plan)
+            session.run(executor, lambda event: _say(event_line(plan, event), err=session.err))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     return session.exit_status
 
 
 def _say(text: str, *, err: bool = False) -> None:
-    """Print a line whose names and messages may come from others, so that it does nothing to the terminal."""
+    """Print a line without control characters: names and messages may come from anywhere."""
     print(printable(text), file=sys.stderr if err else sys.stdout, flush=True)
 
 

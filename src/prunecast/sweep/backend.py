@@ -1,7 +1,6 @@
-"""The contract of a backend: it starts workers and sees them end, whatever they do.
+"""The interface of a backend: it starts workers and reports when they end.
 
-A backend of your own is a class (or any function without arguments) that returns a `Backend`; a command finds it by
-`--on module:name`.
+Your own backend is a class, or a function without arguments that returns a `Backend`; `--on module:name` names it.
 """
 
 import dataclasses
@@ -33,19 +32,19 @@ class Ended:
     worker: Hashable
     """What `start` returned for it."""
     died: str = ""
-    """How it died, such as "was ended by SIGKILL"; empty if it ended by itself because it had nothing left to do."""
+    """How it died, such as "was ended by SIGKILL"; empty if it ended because nothing was left to do."""
     remedy: str = "Is there enough memory for it?"
-    """What may help if it keeps dying like this."""
+    """What may help if workers keep dying like this."""
     whole_node: bool = False
-    """Whether its node was lost, which is rarely caused by a chain."""
+    """Whether its node was lost, which is rarely the fault of a chain."""
     cancelled: bool = False
-    """Whether a person cancelled it, so that it is not replaced."""
+    """Whether a person cancelled it; then it is not replaced."""
     refusal: PrunecastError | None = None
     """Why no chain can be run there; it ends the sweep."""
 
 
 class Backend(ABC):
-    """Starts workers somewhere and sees them end; a context manager that leaves no worker behind."""
+    """Starts workers somewhere and reports when they end; a context manager that leaves no worker behind."""
 
     def needs(self, chain: PlannedChain, resources: Resources) -> Resources:
         """The resources of a chain's worker; workers take only chains with the same resources."""
@@ -53,22 +52,22 @@ class Backend(ABC):
 
     @abstractmethod
     def room(self, spec: WorkerSpec) -> int:
-        """How many more workers like this may be started now."""
+        """How many more workers of this kind may be started now."""
 
     @abstractmethod
     def start(self, spec: WorkerSpec, count: int) -> Sequence[Hashable]:
-        """Start up to `count` workers that call `run_worker(spec)`, and return a name for each that was started."""
+        """Start up to `count` workers that call `run_worker(spec)`; return a name for each that was started."""
 
     @abstractmethod
     def ended(self, seconds: float) -> Iterable[Ended]:
-        """The workers that have ended since the last call, after waiting up to so many seconds for the first."""
+        """Wait up to so many seconds for a worker to end; return all that have ended since the last call."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop all workers; those that get SIGTERM release their chains and store checkpoints."""
+        """Stop all workers. Workers that get SIGTERM release their chains and store checkpoints."""
 
     def no_more(self) -> None:  # noqa: B027 - most backends need not do anything
-        """No chain is left to take: workers that have not begun may be cancelled, the others end by themselves."""
+        """No chain is left to take: cancel workers that have not begun; the others end by themselves."""
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +79,7 @@ class Backend(ABC):
 
 
 def find_backend(name: str) -> Callable[..., Backend]:
-    """The class or function that makes the backend of this name, which ships or is a user's own, `module:name`."""
+    """The class or function that makes the backend of this name: one that ships, or a user's own as module:name."""
     if name not in BACKENDS and ":" not in name:
         known = ", ".join(BACKENDS)
         raise PrunecastError(
@@ -95,9 +94,9 @@ def find_backend(name: str) -> Callable[..., Backend]:
 
 
 def needs(chain: PlannedChain, resources: Resources) -> Resources:
-    """The resources of a chain's worker: those of its plan, or else `resources`; k times as much for k devices.
+    """The resources of a chain's worker: those of its plan or else `resources`, k times as many for k devices.
 
-    A chain that trains with several torch threads on CPUs has a CPU for each.
+    A chain with several torch threads gets a CPU for each.
     """
     given, devices, threads = chain.resources or resources, chain.devices, chain.spec.threads
     gpus = max(given.gpus, devices) if given.gpus and devices > 1 else given.gpus
@@ -106,7 +105,7 @@ def needs(chain: PlannedChain, resources: Resources) -> Resources:
 
 
 def with_resources(plan: Plan, given: Mapping[str, Any]) -> Plan:
-    """The plan with every chain's resources; those of the command line replace those of the plan's table."""
+    """The plan with resources for every chain; those of the command line override the plan's table."""
     checked(given)
 
     def of(chain: PlannedChain) -> PlannedChain:

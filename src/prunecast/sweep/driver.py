@@ -1,7 +1,7 @@
 """The driver of all backends: it keeps workers running while chains are left, and reports what the store shows.
 
-Workers take chains from the store by themselves, so a driver carries no results and may die at any time. It reports
-every level once, replaces workers that die, and decides with the store when deaths are the fault of a chain.
+Workers take chains from the store themselves, so a driver carries no results and may die at any time. It reports every
+level once, replaces workers that die, and decides from the store when a chain causes deaths.
 """
 
 import contextlib
@@ -42,13 +42,13 @@ from prunecast.sweep.status import is_locked
 from prunecast.sweep.worker import WorkerSpec, count_deaths, has_ended, work
 
 FLEET = 64.0
-"""Total width that keeps a whole GPU busy: two packs in training, and two that follow."""
+"""Total width that keeps a whole GPU busy: two packs that train, and two that wait."""
 PAUSE = 0.2
 """Minimum seconds between two reads of the store."""
 MOST_PAUSE = 30.0
 """Maximum seconds between two starts of workers that end without doing anything."""
 MOST_FAILED_STARTS = 3
-"""How many workers in a row may die without having taken a chain, once starts are that far apart."""
+"""How many workers in a row may die before they take a chain, once the pause between starts has its maximum."""
 END_SECONDS = 30.0
 """Seconds that workers have to end by themselves when all chains have ended."""
 
@@ -61,9 +61,9 @@ def drive(
     resources: Resources | None = None,
     work: Callable[..., Generator[Outcome, None, None]] = work,
 ) -> Generator[Outcome, None, None]:
-    """Run jobs in the workers of a backend until all have ended or failed, and yield what the store shows of them.
+    """Run jobs in the workers of a backend until all have ended or failed; yield what the store shows.
 
-    `resources` are those of chains whose plan names none. `work` is what workers call.
+    `resources` are for chains whose plan names none. `work` is the function that workers call.
     """
     store = store.absolute()
     with identified(store) as store_id, backend() as started:
@@ -84,20 +84,20 @@ class _Pool:
 
     spec: WorkerSpec
     open: dict[int, Job]
-    """Chains that have neither ended nor failed, by their number, the longest first."""
+    """Chains that have neither ended nor failed, by number, the longest first."""
     workers: set[Hashable] = field(default_factory=set)
     cancelled: list[str] = field(default_factory=list)
     """How cancelled workers ended; they are not replaced."""
     given_up: bool = False
-    """Whether no worker is started any more, because so many were cancelled."""
+    """Whether no worker is started any more, because too many were cancelled."""
     pause: float = PAUSE
     next_start: float = 0.0
     failed_starts: int = 0
-    """How many workers in a row have died without having taken a chain."""
+    """How many workers in a row have died before they took a chain."""
 
 
 class _Driver:
-    """Keeps track of chains that have not ended, of reported levels, and of workers."""
+    """Tracks the chains that have not ended, the levels that were reported, and the workers."""
 
     def __init__(
         self, jobs: Sequence[Job], backend: Backend, template: WorkerSpec, resources: Resources
@@ -136,7 +136,7 @@ class _Driver:
                 pool.workers -= ended_now
 
     def _begin(self) -> Iterator[Outcome]:
-        """Tidy up chains that had ended when a worker was killed, and report those that others work on."""
+        """Finish chains whose last worker was killed after the last level, and report busy ones."""
         for pool in self._pools.values():
             for job in list(pool.open.values()):
                 if has_ended(job, self._store):
@@ -149,7 +149,7 @@ class _Driver:
         return is_locked(chain_folder(self._store, job.chain.spec).path / "lock")
 
     def _start(self, pool: _Pool) -> None:
-        """Start as many workers as there is room and use for, one for every chain at most."""
+        """Start as many workers as there is room for, at most one per open chain that no process holds."""
         missing = len(pool.open) - len(pool.workers) - len(pool.cancelled)
         if pool.given_up or missing <= 0 or time.monotonic() < pool.next_start:
             return
@@ -202,7 +202,7 @@ class _Driver:
         return now not in (before, NO_FILE)
 
     def _worker_ended(self, ended: Ended) -> None:
-        """Note that a worker has ended, and count its death if it died."""
+        """Remove a worker that has ended, and count its death if it died."""
         if ended.refusal:
             raise ended.refusal
         pool = next((pool for pool in self._pools.values() if ended.worker in pool.workers), None)
@@ -217,13 +217,13 @@ class _Driver:
             self._count_death(pool, ended)
 
     def _refresh(self, jobs: Iterable[Job]) -> None:
-        """Open the folders of chains, which makes NFS forget what it knew of the files in them."""
+        """List the folders of chains, so that NFS drops its cached attributes of the files in them."""
         for job in jobs:
             with contextlib.suppress(OSError):
                 next(chain_folder(self._store, job.chain.spec).path.iterdir(), None)
 
     def _count_death(self, pool: _Pool, ended: Ended) -> None:
-        """Count the death of a worker against the chains it had; the store knows how many went before it."""
+        """Count a worker's death against the chains that it held; the store has the number of earlier deaths."""
         for job, deaths in count_deaths(pool.open.values(), self._store, whole_node=ended.whole_node):
             problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
             write_failure(self._store, job, str(problem), "")
@@ -237,9 +237,9 @@ class _Driver:
             )
 
     def _give_up(self, pool: _Pool) -> None:
-        """Fail chains that no worker of this run will take, because all were cancelled, or as many as are left.
+        """Fail chains that no worker of this run will take, because all workers, or as many as chains, were cancelled.
 
-        Another run may hold some of them; it may end them, or release them later.
+        Chains that another run holds do not fail.
         """
         if pool.workers or not pool.cancelled:
             return
@@ -251,12 +251,12 @@ class _Driver:
 
 
 def _most_width(spec: WorkerSpec, workers: int) -> float | None:
-    """Widths that each of so many fleets keeps open: enough for its GPUs, a fair part where chains are few."""
+    """The largest total width of each of so many fleets: enough for its GPUs, or a fair share of few chains."""
     fair = sum(job.chain.spec.width for job in spec.jobs) / workers
     return min(FLEET * spec.resources.gpus, fair) if spec.resources.gpus else fair
 
 
 def _absolute(job: Job) -> Job:
-    """The job with its data's path as processes in other folders find it."""
+    """The job with an absolute path of its data, for processes in other folders."""
     root = job.chain.root and job.chain.root.absolute()
     return dataclasses.replace(job, chain=dataclasses.replace(job.chain, root=root))

@@ -1,4 +1,4 @@
-"""Events of a sweep, the signature of the function that runs its chains, and failures kept in the store."""
+"""Events of a sweep, the type of the functions that run chains, and failures, which the store keeps."""
 
 import contextlib
 import traceback
@@ -31,9 +31,9 @@ class Job:
     """The chain's place in the plan, from 1."""
     chain: PlannedChain
     done: int = 0
-    """Levels that were reported already."""
+    """Levels that are in the store and were reported."""
     failures: int = 0
-    """Runs in a row that had failed before this one; a higher count in the store is a failure of this run."""
+    """How many runs in a row have failed before this one. A higher count in the store is a failure of this run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Progress(ChainEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Failed(ChainEvent):
-    """A chain that raised; the store keeps the traceback, and the next run tries again."""
+    """A chain that raised. The store keeps the traceback, and the next run tries it again."""
 
     error: str
     """The exception in one line."""
@@ -65,7 +65,7 @@ class Failed(ChainEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Busy(ChainEvent):
-    """A chain that another process works on at the moment; the sweep comes back to it."""
+    """A chain that another process is training; the sweep checks it again later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +80,12 @@ Outcome = Progress | Failed | Busy
 Event = Outcome | LeftOut
 
 Executor = Callable[[Sequence[Job], Path], Iterator[Outcome]]
-"""Runs all jobs and yields their events: `work` in this process, `drive` through a backend."""
+"""Runs all jobs and yields their events: `work` in this process, or `drive` with a backend."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why a chain stopped before its end; the store keeps it until the chain has continued."""
+    """Why a chain stopped before its end; the store keeps it until the chain continues."""
 
     error: str
     """The exception in one line."""
@@ -95,13 +95,13 @@ class Failure:
 
 
 def record_failure(store: Path, job: Job, problem: BaseException) -> Failure:
-    """Write a failure down in the chain's folder."""
+    """Write a failure to the chain's folder."""
     lines = traceback.format_exception(problem)
     return write_failure(store, job, in_one_line(problem), "".join(lines))
 
 
 def write_failure(store: Path, job: Job, error: str, trace: str) -> Failure:
-    """Replace the chain's failure; however many workers fail with a chain in one run, that run counts once."""
+    """Replace the chain's failure. A run counts once, however many of its workers fail with the chain."""
     failure = Failure(error=error, traceback=trace, times=job.failures + 1)
     path = failure_path(store, job.chain.spec)
     make_folder(path.parent)
@@ -110,7 +110,7 @@ def write_failure(store: Path, job: Job, error: str, trace: str) -> Failure:
 
 
 def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
-    """The chain's failure, if it has not been fixed yet."""
+    """The chain's failure, if it has one."""
     path = failure_path(store, spec)
     try:
         if not is_there(path):
@@ -133,13 +133,13 @@ def new_failure(job: Job, store: Path) -> Failure | None:
 
 
 def forget_failure(store: Path, spec: ChainSpec) -> None:
-    """Remove the failure of a chain that has gone on."""
+    """Remove the failure of a chain that has continued."""
     with contextlib.suppress(OSError):  # a finished chain may be in a store that is read-only now
         failure_path(store, spec).unlink(missing_ok=True)
 
 
 def in_one_line(problem: BaseException) -> str:
-    """An exception as one line; a user's mistake is a sentence already."""
+    """An exception in one line; that of a user's mistake is a sentence already."""
     words = printable(" ".join(str(problem).split()))
     if isinstance(problem, PrunecastError):
         return words

@@ -1,4 +1,4 @@
-"""The keys of a plan, and the chains that a grid of them names."""
+"""The keys of a plan's grid, and the chains that it names."""
 
 import contextlib
 import dataclasses
@@ -33,9 +33,9 @@ KEYS = (
     *("keep_weights", "resources", "devices", "grid"),
 )
 LARGEST = 10**9
-"""No count of a plan is larger; counts beyond 64 bits would fail in the middle of a run."""
+"""The largest count in a plan; counts beyond 64 bits would fail in the middle of a run."""
 MOST_CHAINS = 100_000
-"""Chains of one plan: commands list them all, and a store has a folder for each."""
+"""The most chains of one plan: commands list them all, and a store has a folder for each."""
 REQUIRED = ("family", "dataset", "recipe", "depth", "width", "num_examples")
 START_KEYS = ("file", "train")
 START_NAMES = ("family", "dataset", "depth", "width", "num_examples", "replicate")
@@ -75,15 +75,15 @@ class PlannedChain:
     select: Select | None = None
     """The selection rule that applies to this chain."""
     resources: Resources | None = None
-    """What a worker of this chain needs on a cluster, if the plan says so."""
+    """What a worker of this chain needs on a cluster, if the plan has a table [resources]."""
     start: Path | None = None
     """The file of weights that the chain starts from."""
     devices: int = 1
-    """Processes that share every batch of this chain, each with its own GPU if there are GPUs."""
+    """Processes that share every batch of this chain; with GPUs, each has its own."""
     seen: DatasetFacts | None = None
-    """Its data as it is on disk, if that was looked at."""
+    """Its data as it is on disk, after an inspection."""
     size: NetworkSize | None = None
-    """The size of its network, if that was looked at."""
+    """The size of its network, after an inspection."""
 
     @property
     def facts(self) -> DatasetFacts | None:
@@ -96,115 +96,249 @@ def grid_chains(
 ) -> Iterator[PlannedChain]:
     """Every combination of a grid's lists.
 
-    Error messages call the grid `place`. A relative `root` is relative to `folder`. Data is counted only where
+    Error messages call the grid `place`. A relative `root` is relative to `folder`. Data is counted only if
     `num_examples` is a share of it.
     """
-    missing = [key for key in REQUIRED if key not in grid]
-    words = ("key", "it") if len(missing) == 1 else ("keys", "them")
-    require(not missing, f"{place} lacks the {words[0]} {', '.join(missing)}; add {words[1]}.")
-    root, keep = grid.get("root"), grid.get("keep_weights", False)
-    if root is not None:
-        require_text(f"{place}: root", root)
-    require_flag(f"{place}: keep_weights", keep)
-    select = _select(grid, place)
-    resources = checked(grid["resources"], f"{place}, [resources]") if "resources" in grid else None
-    where = None if root is None else folder / Path(root).expanduser()
-    for spec in _specs(grid, place, lambda spec: count(spec, where)):
-        start = _start_path(grid, place, spec, folder)
-        yield PlannedChain(
-            spec=_started(grid, place, spec, start),
-            start=start,
-            rules=_rules(grid, place, spec),
-            root=where,
-            keep_weights=keep,
-            select=select,
-            resources=resources,
-            devices=_devices(grid, place, spec),
-        )
+    return _Grid(given=grid, place=place, folder=folder, count=count).chains()
 
 
-def _start_path(grid: Mapping[str, Any], place: str, spec: ChainSpec, folder: Path) -> Path | None:
-    """The file of weights of one chain; its name may contain the chain's sizes in braces."""
-    name = _start(grid, place).get("file")
-    if name is None:
-        return None
-    values = {key: f"{getattr(spec, key)}" for key in START_NAMES} | {"width": f"{spec.width:g}"}
-    filled: str = name
-    for key, value in values.items():
-        filled = filled.replace(f"{{{key}}}", value)
-    known = ", ".join(f"{{{key}}}" for key in START_NAMES)
-    require(not {"{", "}"} & set(filled), f"{place}: start is {name!r}; in braces give one of {known}.")
-    require(filled.isprintable(), f"{place}: start is {name!r}; give a name without control characters.")
-    try:
-        return folder / Path(filled).expanduser()
-    except RuntimeError as failure:
-        raise PrunecastError(
-            f"{place}: start is {name!r}, but there is no such user; give a path."
-        ) from failure
+def check_count(chains: int, place: str) -> None:
+    """Refuse a plan of too many chains."""
+    require(
+        chains <= MOST_CHAINS,
+        f"{place} names {chains:,} chains, but a plan may have {MOST_CHAINS:,}; ask for fewer replicates, or split it.",
+    )
 
 
-def _started(grid: Mapping[str, Any], place: str, spec: ChainSpec, path: Path | None) -> ChainSpec:
-    """The spec of a chain that starts from a file of weights, if there is one; the method's name says so.
+@dataclass(frozen=True, kw_only=True)
+class _Grid:
+    """The keys of one grid, checked when they are read."""
 
-    With weight rewinding level 0 is trained from the file; otherwise it is the file's network. `train` changes that.
-    """
-    if path is None:
-        return spec
-    start, method = _start(grid, place), spec.method
-    rewinds = method.retraining == "weight-rewinding" or method.before_training
-    said = f"+train={str(start['train']).lower()}" if "train" in start else ""
-    with _at(place):
-        return dataclasses.replace(
-            spec,
-            method=dataclasses.replace(method, name=f"{method.name}+start={Path(start['file']).stem}{said}"),
-            start=start_digest(path),
-            start_trained=not start.get("train", rewinds),
-        )
+    given: Mapping[str, Any]
+    place: str
+    folder: Path
+    count: CountTraining
 
-
-def _start(grid: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The plan's `start` as a table: nothing, or a file and how level 0 uses it."""
-    given = grid.get("start", {})
-    start = {"file": given} if isinstance(given, str) else given
-    require_known_keys(f"{place}, [start]", start, START_KEYS)
-    if not start:
-        return {}
-    require("file" in start, f"{place}, [start] lacks the key file; name a file of weights.")
-    require_text(f"{place}, [start]: file", start["file"])
-    if "train" in start:
-        require_flag(f"{place}, [start]: train", start["train"])
-    return dict(start)
-
-
-def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int]) -> Iterator[ChainSpec]:
-    axes: list[Sequence[Any]] = [
-        _families(grid, place),
-        _names(grid, "dataset", place),
-        _presets("recipe", grid["recipe"], place, _recipe),
-        _presets("method", grid.get("method", "imp"), place, _method),
-        *(_numbers(grid, key, place) for key in ("depth", "width")),
-        _amounts(grid, place),
-        _replicates(grid, place),
-    ]
-    check_count(math.prod(map(len, axes)), place)
-    given = {key: grid[key] for key in ("loader", "image_size", "threads", *SPLIT_KEYS) if key in grid}
-    for family, dataset, how, what, depth, width, num_examples, replicate in itertools.product(*axes):
-        share = num_examples if isinstance(num_examples, Fraction) else None
-        with _at(place):
-            spec = ChainSpec(
-                family=family,
-                dataset=dataset,
-                recipe=how,
-                method=what,
-                depth=depth,
-                width=width,
-                num_examples=1 if share is not None else num_examples,
-                replicate=replicate,
-                **given,
+    def chains(self) -> Iterator[PlannedChain]:
+        missing = [key for key in REQUIRED if key not in self.given]
+        words = ("key", "it") if len(missing) == 1 else ("keys", "them")
+        require(not missing, f"{self.place} lacks the {words[0]} {', '.join(missing)}; add {words[1]}.")
+        given, keep = self.given.get("root"), self.given.get("keep_weights", False)
+        if given is not None:
+            require_text(f"{self.place}: root", given)
+        require_flag(f"{self.place}: keep_weights", keep)
+        root = None if given is None else self.folder / Path(given).expanduser()
+        resources = self.given.get("resources")
+        if resources is not None:
+            resources = checked(resources, f"{self.place}, [resources]")
+        select, start = self._select(), self._start()
+        for spec in self._specs(root):
+            path = self._start_path(start["file"], spec) if start else None
+            yield PlannedChain(
+                spec=spec if path is None else self._started(spec, path, start),
+                start=path,
+                rules=self._rules(spec),
+                root=root,
+                keep_weights=keep,
+                select=select,
+                resources=resources,
+                devices=self._devices(spec),
             )
-            if share is not None:
-                spec = dataclasses.replace(spec, num_examples=_shared(share, spec, count(spec)))
-        yield spec
+
+    def _require(self, holds: bool, problem: str) -> None:
+        require(holds, f"{self.place}: {problem}")
+
+    def _list(self, key: str) -> list[Any]:
+        """The values of a key, which may be given as one value."""
+        return self.given[key] if isinstance(self.given[key], list) else [self.given[key]]
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Add the place in the plan to the message of an error."""
+        try:
+            yield
+        except PrunecastError as problem:
+            raise PrunecastError(f"{self.place}: {problem}") from problem
+
+    def _specs(self, root: Path | None) -> Iterator[ChainSpec]:
+        axes: list[Sequence[Any]] = [
+            self._families(),
+            self._names("dataset"),
+            self._presets("recipe", self.given["recipe"], _recipe),
+            self._presets("method", self.given.get("method", "imp"), _method),
+            self._numbers("depth"),
+            self._numbers("width"),
+            self._amounts(),
+            self._replicates(),
+        ]
+        check_count(math.prod(map(len, axes)), self.place)
+        others = ("loader", "image_size", "threads", *SPLIT_KEYS)
+        given = {key: self.given[key] for key in others if key in self.given}
+        for family, dataset, how, what, depth, width, num_examples, replicate in itertools.product(*axes):
+            share = num_examples if isinstance(num_examples, Fraction) else None
+            with self._located():
+                spec = ChainSpec(
+                    family=family,
+                    dataset=dataset,
+                    recipe=how,
+                    method=what,
+                    depth=depth,
+                    width=width,
+                    num_examples=1 if share is not None else num_examples,
+                    replicate=replicate,
+                    **given,
+                )
+                if share is not None:
+                    examples = _shared(share, spec, self.count(spec, root))
+                    spec = dataclasses.replace(spec, num_examples=examples)
+            yield spec
+
+    def _families(self) -> list[str]:
+        """Families by name; `vit` with patch sizes is the families `vit_patch4` and so on."""
+        names, patches = self._names("family"), [PATCH_SIZE]
+        if self.given.get("patch_size") is not None:
+            known = f'patch_size is for the family "{VIT}", not for {", ".join(names)}; remove it.'
+            self._require(VIT in names, known)
+            patches = self._numbers("patch_size")
+        with self._located():
+            found = [[name] if name != VIT else [vit_family(size) for size in patches] for name in names]
+        return [name for names in found for name in names]
+
+    def _names(self, key: str) -> list[str]:
+        values = self._list(key)
+        good = bool(values) and all(isinstance(value, str) and value for value in values)
+        self._require(good, f"{key} is {self.given[key]!r}; give a name or a list of names.")
+        return values
+
+    def _presets(self, key: str, given: Any, parse: Callable[[Any], T]) -> list[T]:
+        """Recipes or methods: one, or a list of them, each a preset's name or a table."""
+        empty = f"{key} is empty; give a preset's name or a table, or a list of them."
+        self._require(given != [], empty)
+        with self._located():
+            return [parse(item) for item in (given if isinstance(given, list) else [given])]
+
+    def _numbers(self, key: str) -> list[Any]:
+        values = self._list(key)
+        self._require(bool(values), f"{key} is empty; give a number or a list of numbers.")
+        if key == "width":
+            values = [_fraction(value) for value in values]
+        for value in values:
+            require_number(f"{self.place}: {key}", value, whole=key != "width")
+            self._require(value <= LARGEST, f"{key} is {value}; give at most {LARGEST:,}.")
+        return values
+
+    def _amounts(self) -> list[int | Fraction]:
+        """Numbers of examples, or shares of all: `"all"`, 0.5, `"1/2"` or `"50%"`."""
+        values = self._list("num_examples")
+        self._require(bool(values), "num_examples is empty; give a number or a list of numbers.")
+        return [self._amount(value) for value in values]
+
+    def _amount(self, value: object) -> int | Fraction:
+        if value == ALL:
+            return Fraction(1)
+        if isinstance(value, int) and not isinstance(value, bool):
+            self._require(value <= LARGEST, f"num_examples is {value}; give at most {LARGEST:,}.")
+            return value
+        share = None
+        text = str(value).strip() if isinstance(value, float | str) else ""
+        if isinstance(value, float) or "e" not in text.lower():  # 1e999999999 takes hours
+            with contextlib.suppress(ValueError, ZeroDivisionError):
+                share = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        good = share is not None and 0 < share <= 1
+        wanted = f'give a whole number, "{ALL}", or a share such as 0.5 or "1/2"'
+        self._require(good, f"num_examples is {value!r}; {wanted}.")
+        assert share is not None
+        return share
+
+    def _replicates(self) -> Sequence[int]:
+        given = self.given.get("replicates", 1)
+        if isinstance(given, list):
+            return self._numbers("replicates")
+        require_number(f"{self.place}: replicates", given, whole=True)
+        remedy = f"give how many (at most {LARGEST:,}), or a list of their numbers"
+        self._require(0 < given <= LARGEST, f"replicates is {given}; {remedy}.")
+        return range(given)
+
+    def _select(self) -> Select | None:
+        """`true` for the default rule, or a table that sets its tolerance or noise."""
+        given = self.given.get("select", False)
+        if given is False:
+            return None
+        table = {} if given is True else given
+        self._require(isinstance(table, dict), f"select is {given!r}; give true, false or a table.")
+        valid = [field.name for field in dataclasses.fields(Select)]
+        require_known_keys(f"{self.place}, [select]", table, valid)
+        for key, value in table.items():
+            require_number(f"{self.place}, [select]: {key}", value)
+            require(value >= 0, f"{self.place}, [select]: {key} is {value}; give 0 or more.")
+        known = "noise" in table or len(self._replicates()) > 1
+        remedy = "ask for more replicates, or give it as noise in [select] (0.03 is 3% of the error)"
+        self._require(known, f"select needs the noise of replicates, but there is only one; {remedy}.")
+        return Select(**table)
+
+    def _start(self) -> dict[str, Any]:
+        """The plan's `start` as a table: nothing, or a file and how level 0 uses it."""
+        given, place = self.given.get("start", {}), f"{self.place}, [start]"
+        start = {"file": given} if isinstance(given, str) else given
+        require_known_keys(place, start, START_KEYS)
+        if not start:
+            return {}
+        require("file" in start, f"{place} lacks the key file; name a file of weights.")
+        require_text(f"{place}: file", start["file"])
+        if "train" in start:
+            require_flag(f"{place}: train", start["train"])
+        return dict(start)
+
+    def _start_path(self, name: str, spec: ChainSpec) -> Path:
+        """The file of weights of one chain; its name may contain the chain's sizes in braces."""
+        values = {key: f"{getattr(spec, key)}" for key in START_NAMES} | {"width": f"{spec.width:g}"}
+        filled = name
+        for key, value in values.items():
+            filled = filled.replace(f"{{{key}}}", value)
+        known = ", ".join(f"{{{key}}}" for key in START_NAMES)
+        self._require(not {"{", "}"} & set(filled), f"start is {name!r}; in braces give one of {known}.")
+        self._require(filled.isprintable(), f"start is {name!r}; give a name without control characters.")
+        try:
+            return self.folder / Path(filled).expanduser()
+        except RuntimeError as failure:
+            problem = f"{self.place}: start is {name!r}, but there is no such user; give a path."
+            raise PrunecastError(problem) from failure
+
+    def _started(self, spec: ChainSpec, path: Path, start: Mapping[str, Any]) -> ChainSpec:
+        """The spec of a chain that starts from a file of weights, which the method's name says.
+
+        With weight rewinding, level 0 is trained from the file; otherwise it is the file's network. The key `train`
+        overrides that.
+        """
+        old = spec.method
+        rewinds = old.retraining == "weight-rewinding" or old.before_training
+        said = f"+train={str(start['train']).lower()}" if "train" in start else ""
+        with self._located():
+            new = dataclasses.replace(old, name=f"{old.name}+start={Path(start['file']).stem}{said}")
+            trained = not start.get("train", rewinds)
+            return dataclasses.replace(spec, method=new, start=start_digest(path), start_trained=trained)
+
+    def _rules(self, spec: ChainSpec) -> StopRules:
+        stop = self.given.get("stop", {})
+        require_known_keys(f"{self.place}, [stop]", stop, STOP_KEYS)
+        cap = self.given.get("level_cap", level_cap(spec.family, spec.dataset))
+        require_flag(f"{self.place}, [stop]: disconnected", stop.get("disconnected", True))
+        for name, value in ((": level_cap", cap), (", [stop]: at_chance", stop.get("at_chance", 0))):
+            require_number(self.place + name, value, whole=True)
+            limits = f"give 0 or more, up to {LARGEST:,}"
+            require(0 <= value <= LARGEST, f"{self.place}{name} is {value}; {limits}.")
+        if (pair := n_of_m(spec.method.structure)) is not None:
+            cap = min(cap, pair[1] - pair[0])
+        return StopRules(level_cap=cap, **stop)
+
+    def _devices(self, spec: ChainSpec) -> int:
+        devices = self.given.get("devices", 1)
+        require_number(f"{self.place}: devices", devices, whole=True)
+        self._require(devices > 0, f"devices is {devices}; give 1 or more.")
+        batch = min(spec.recipe.batch_size, spec.num_examples)
+        too_many = f"devices is {devices}, more than the {batch} examples of a batch; give fewer."
+        self._require(devices <= batch, too_many)
+        return int(devices)
 
 
 def _shared(share: Fraction, spec: ChainSpec, total: int) -> int:
@@ -217,105 +351,6 @@ def _shared(share: Fraction, spec: ChainSpec, total: int) -> int:
     return number
 
 
-def check_count(chains: int, place: str) -> None:
-    """Refuse a plan of more chains than can be listed."""
-    require(
-        chains <= MOST_CHAINS,
-        f"{place} names {chains:,} chains, but a plan may have {MOST_CHAINS:,}; ask for fewer replicates, or split it.",
-    )
-
-
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    """Add the place in the plan to the message of an error."""
-    try:
-        yield
-    except PrunecastError as problem:
-        raise PrunecastError(f"{place}: {problem}") from problem
-
-
-def _devices(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> int:
-    devices = grid.get("devices", 1)
-    require_number(f"{place}: devices", devices, whole=True)
-    require(devices > 0, f"{place}: devices is {devices}; give 1 or more.")
-    batch = min(spec.recipe.batch_size, spec.num_examples)
-    require(
-        devices <= batch,
-        f"{place}: devices is {devices}, more than the {batch} examples of a batch; give fewer.",
-    )
-    return int(devices)
-
-
-def _rules(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> StopRules:
-    stop = grid.get("stop", {})
-    require_known_keys(f"{place}, [stop]", stop, STOP_KEYS)
-    cap = grid.get("level_cap", level_cap(spec.family, spec.dataset))
-    require_flag(f"{place}, [stop]: disconnected", stop.get("disconnected", True))
-    for name, value in ((": level_cap", cap), (", [stop]: at_chance", stop.get("at_chance", 0))):
-        require_number(place + name, value, whole=True)
-        require(0 <= value <= LARGEST, f"{place}{name} is {value}; give 0 or more, up to {LARGEST:,}.")
-    if (pair := n_of_m(spec.method.structure)) is not None:
-        cap = min(cap, pair[1] - pair[0])
-    return StopRules(level_cap=cap, **stop)
-
-
-def _select(grid: Mapping[str, Any], place: str) -> Select | None:
-    """`true` for the default rule, or a table that sets its tolerance or noise."""
-    given = grid.get("select", False)
-    if given is False:
-        return None
-    table = {} if given is True else given
-    require(isinstance(table, dict), f"{place}: select is {given!r}; give true, false or a table.")
-    valid = [field.name for field in dataclasses.fields(Select)]
-    require_known_keys(f"{place}, [select]", table, valid)
-    for key, value in table.items():
-        require_number(f"{place}, [select]: {key}", value)
-        require(value >= 0, f"{place}, [select]: {key} is {value}; give 0 or more.")
-    known = "noise" in table or len(_replicates(grid, place)) > 1
-    remedy = "ask for more replicates, or give it as noise in [select] (0.03 is 3% of the error)"
-    require(known, f"{place}: select needs the noise of replicates, but there is only one; {remedy}.")
-    return Select(**table)
-
-
-def _amounts(grid: Mapping[str, Any], place: str) -> list[int | Fraction]:
-    """Numbers of examples, or shares of all: `"all"`, 0.5, `"1/2"` or `"50%"`."""
-    given = grid["num_examples"]
-    values = given if isinstance(given, list) else [given]
-    require(bool(values), f"{place}: num_examples is empty; give a number or a list of numbers.")
-    return [_amount(value, place) for value in values]
-
-
-def _amount(value: object, place: str) -> int | Fraction:
-    if value == ALL:
-        return Fraction(1)
-    if isinstance(value, int) and not isinstance(value, bool):
-        require(value <= LARGEST, f"{place}: num_examples is {value}; give at most {LARGEST:,}.")
-        return value
-    share = None
-    if isinstance(value, float) or (
-        isinstance(value, str) and "e" not in value.lower()
-    ):  # 1e999999999 takes hours
-        with contextlib.suppress(ValueError, ZeroDivisionError):
-            text = str(value).strip()
-            share = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    good = share is not None and 0 < share <= 1
-    wanted = f'give a whole number, "{ALL}", or a share such as 0.5 or "1/2"'
-    require(good, f"{place}: num_examples is {value!r}; {wanted}.")
-    assert share is not None
-    return share
-
-
-def _numbers(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
-    values = grid[key] if isinstance(grid[key], list) else [grid[key]]
-    require(bool(values), f"{place}: {key} is empty; give a number or a list of numbers.")
-    if key == "width":
-        values = [_fraction(value) for value in values]
-    for value in values:
-        require_number(f"{place}: {key}", value, whole=key != "width")
-        require(value <= LARGEST, f"{place}: {key} is {value}; give at most {LARGEST:,}.")
-    return values
-
-
 def _fraction(value: object) -> object:
     """The number that a text such as "1/4" or "25%" means; anything else as it is."""
     if isinstance(value, str):
@@ -324,47 +359,8 @@ def _fraction(value: object) -> object:
     return value
 
 
-def _names(grid: Mapping[str, Any], key: str, place: str) -> list[str]:
-    values = grid[key] if isinstance(grid[key], list) else [grid[key]]
-    good = bool(values) and all(isinstance(value, str) and value for value in values)
-    require(good, f"{place}: {key} is {grid[key]!r}; give a name or a list of names.")
-    return values
-
-
-def _families(grid: Mapping[str, Any], place: str) -> list[str]:
-    """Families by name; `vit` and a patch size, or several, are the family `vit_patch4` and so on."""
-    names, sizes = _names(grid, "family", place), grid.get("patch_size")
-    if sizes is None:
-        sizes = PATCH_SIZE
-    elif VIT not in names:
-        raise PrunecastError(
-            f'{place}: patch_size is for the family "{VIT}", not for {", ".join(names)}; remove it.'
-        )
-    patches = _numbers({"patch_size": sizes}, "patch_size", place)
-    with _at(place):
-        found = [[name] if name != VIT else [vit_family(size) for size in patches] for name in names]
-    return [name for names in found for name in names]
-
-
-def _replicates(grid: Mapping[str, Any], place: str) -> Sequence[int]:
-    given = grid.get("replicates", 1)
-    if isinstance(given, list):
-        return _numbers({"replicates": given}, "replicates", place)
-    require_number(f"{place}: replicates", given, whole=True)
-    remedy = f"give how many (at most {LARGEST:,}), or a list of their numbers"
-    require(0 < given <= LARGEST, f"{place}: replicates is {given}; {remedy}.")
-    return range(given)
-
-
-def _presets(key: str, given: Any, place: str, parse: Callable[[Any], T]) -> list[T]:
-    """Recipes or methods: one, or a list of them, each a preset's name or a table."""
-    require(given != [], f"{place}: {key} is empty; give a preset's name or a table, or a list of them.")
-    with _at(place):
-        return [parse(item) for item in (given if isinstance(given, list) else [given])]
-
-
 def _recipe(given: Any) -> Recipe:
-    """A preset's name, or a table with `preset` and the fields to change, or with all that a recipe needs."""
+    """A preset's name, or a table: `preset` and the fields to change, or all that a recipe needs."""
     if isinstance(given, str):
         return recipe(given)
     require(isinstance(given, dict), f"recipe is {given!r}; give a preset's name or a table.")
@@ -373,10 +369,8 @@ def _recipe(given: Any) -> Recipe:
         return recipe(given["preset"]).changed(changes, "[recipe]")
     require_known_keys("[recipe]", given, ["preset", *(field.name for field in dataclasses.fields(Recipe))])
     missing = [field for field in ("name", "epochs", "learning_rate", "batch_size") if field not in given]
-    require(
-        not missing,
-        f"[recipe] lacks the key preset; name the recipe to start from, or give {' and '.join(missing)}, too.",
-    )
+    remedy = f"name the recipe to start from, or give {' and '.join(missing)}, too"
+    require(not missing, f"[recipe] lacks the key preset; {remedy}.")
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()
     }

@@ -1,7 +1,7 @@
 """Checks the data and the networks of a plan before anything trains, so that mistakes show in seconds, not hours.
 
-`run` looks at all data. `plan` looks at data of your own, and relies on the known facts about official datasets, which
-need not be there yet.
+`run` reads all data. `plan` reads your own data and relies on known facts about official datasets, which need not be
+there yet.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ def network_key(chain: PlannedChain) -> NetworkKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """A plan whose chains know their data and the sizes of their networks."""
+    """A plan whose chains know the facts about their data and the sizes of their networks."""
 
     plan: Plan
     data: tuple[DataSeen, ...]
@@ -68,9 +68,9 @@ class Inspection:
 def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     """Look at a plan's data and networks, and refuse a plan that cannot run.
 
-    Its data may be missing, unreadable or too small, and a family may not have one of the sizes. What a recipe or a
-    method names may not be importable, and weights to start from may be those of another network.
-    Without `official`, datasets that are known by name are not read and may be missing.
+    Reasons are data that is missing, unreadable or too small, a size that the family does not have, a recipe or method
+    that names something that cannot be imported, and starting weights of another network. Without `official`, datasets
+    that are known by name are not read and may be missing.
     """
     check_parts(plan)
     check_roots(plan)
@@ -102,7 +102,7 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
 
 
 def _check_axes(plan: Plan) -> None:
-    """Refuse several depths or widths of a family that does not take them, because they would be one network."""
+    """Refuse several depths or widths of a family without that argument, because they would be one network."""
     for family in dict.fromkeys(chain.spec.family for chain in plan.chains if ":" in chain.spec.family):
         taken = families.arguments(family)
         for axis in ("depth", "width"):
@@ -126,7 +126,7 @@ def check_parts(plan: Plan) -> None:
 
 
 def check_starts(chains: Iterable[PlannedChain]) -> None:
-    """Refuse weights to start from that are not those of the chain's network."""
+    """Refuse starting weights of another network."""
     checked: set[tuple[NetworkKey, Path]] = set()
     for chain in chains:
         if chain.start is None or (network_key(chain), chain.start) in checked:
@@ -136,7 +136,7 @@ def check_starts(chains: Iterable[PlannedChain]) -> None:
 
 
 def _check_own_weights(chains: Iterable[PlannedChain]) -> None:
-    """Refuse families whose own initial weights cannot be made again."""
+    """Refuse families whose own initial weights are not reproducible."""
     keeping = (chain for chain in chains if chain.spec.recipe.initial_weights == "own")
     for chain in first_of_each(keeping, lambda chain: chain.spec.family):
         families.check_own_weights(chain.spec.family, **network_arguments(chain))

@@ -1,4 +1,4 @@
-"""Plan files: TOML that names a grid of chains at one or several scales, and where their data is."""
+"""Plan files: TOML that names a grid of chains, at one or several scales, and where the data is."""
 
 import dataclasses
 import os
@@ -21,18 +21,18 @@ from prunecast.sweep.grid import ALL, KEYS, PlannedChain, check_count, grid_chai
 from prunecast.text import did_you_mean
 
 FULL = "full"
-"""The scale of the file as it is; `[scale.NAME]` tables override its keys."""
+"""The scale that is the file as it is; `[scale.NAME]` tables override its keys."""
 SCALE_NAME = re.compile(r"\w[\w .+-]{0,99}")
-"""The name of a scale is part of the names of files."""
+"""File names contain the name of a scale."""
 LARGEST_FILE, MOST_PARTS = 1 << 24, 64
 LONG_KEY = re.compile(rf"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}")
-"""Such keys take the parser quadratic time. (This takes linear time: nothing is tried twice.)"""
+"""Keys with so many parts take the parser quadratic time. This pattern takes linear time: it never backtracks."""
 VARIABLE = "PRUNECAST_DATA"
 """The environment variable for the folder with datasets."""
 
 
 DataKey = tuple[str, Path | None, int | None, float, int]
-"""Names data: equal for the same dataset from the same place, resized and split in the same way."""
+"""Identifies data: equal for one dataset from one place, resized and split in the same way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +95,11 @@ def _text(path: Path) -> str:
 
 
 def _parsed(text: str, place: str) -> dict[str, Any]:
-    """The tables of a plan; nesting that takes the parser's stack, or minutes of its time, is refused."""
+    """The tables of a plan. Text that would take the parser minutes, or overflow its stack, is refused."""
     require(LONG_KEY.search(text) is None, f"{place} has a key of more than {MOST_PARTS} parts; shorten it.")
     try:
         body = tomllib.loads(text)
-        repr(body)  # a hexadecimal number can have more digits than Python writes in a message
+        repr(body)  # fails for a hexadecimal number with more digits than Python writes
         return body
     except (
         tomllib.TOMLDecodeError,
@@ -124,7 +124,7 @@ def parse_plan(
     """Make the chains of a plan from its text.
 
     Keys of a [[grid]] override those of the scale, which override those of the file. Error messages call the plan
-    `place`, or by its name. Paths in the plan are relative to `folder`.
+    `place` or else `name`. Paths in the plan are relative to `folder`.
     """
     place = place or name
     body = _parsed(text, place)
@@ -167,7 +167,7 @@ def _at_scale(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]
 
 
 class DataPlaces:
-    """Finds the data of a plan and counts its training examples; every answer is kept."""
+    """Finds the data of a plan and counts its training examples, once for each dataset."""
 
     def __init__(self, folder: Path, datasets: Path | None) -> None:
         """`folder` is the plan's; `datasets` holds the datasets."""
@@ -176,7 +176,7 @@ class DataPlaces:
         self._counts: dict[DataKey, int] = {}
 
     def path(self, spec: ChainSpec, root: Path | None) -> Path | None:
-        """The path of a chain's data, of which the plan has given `root`."""
+        """The path of a chain's data; `root` is what the plan gives."""
         key = spec.loader or spec.dataset, root
         if key not in self._paths:
             self._paths[key] = (
@@ -187,7 +187,7 @@ class DataPlaces:
         return self._paths[key]
 
     def training_examples(self, spec: ChainSpec, root: Path | None) -> int:
-        """The number of training examples of a chain's data; those of official data are known without it."""
+        """The number of training examples of a chain's data. Official data need not be here for that."""
         path = self.path(spec, root)
         key = _key_of_data(spec, path)
         if key not in self._counts:
@@ -210,15 +210,15 @@ class DataPlaces:
 
 
 def _datasets_folder(given: Path | None) -> Path | None:
-    """The folder of datasets, given or from the environment; absolute, since workers may run elsewhere."""
+    """The folder of datasets, given or from the environment; absolute, because workers may run elsewhere."""
     named = given or os.environ.get(VARIABLE)
     return Path(named).expanduser().absolute() if named else None
 
 
 def _dataset_path(dataset: str, datasets: Path | None) -> Path | None:
-    """The path of a dataset in a folder of datasets; None if it is not there, or needs no files.
+    """The path of a dataset in a folder of datasets; None if it is missing, or needs no files.
 
-    A subfolder with the dataset's name comes first, then the official files in the folder itself.
+    A subfolder with the dataset's name comes before official files in the folder itself.
     """
     facts = None if ":" in dataset else find_dataset(dataset)
     if datasets is None or facts is None or not facts.download:
@@ -231,7 +231,7 @@ def _dataset_path(dataset: str, datasets: Path | None) -> Path | None:
 
 
 def _own_path(root: Path, folder: Path, datasets: Path | None) -> Path:
-    """The path of a plan's own `root`: relative to the plan if it exists there, else in the folder of datasets."""
+    """The path of a plan's `root`: relative to the plan if it exists there, else in the folder of datasets."""
     if datasets is None or root.exists() or not root.is_relative_to(folder):
         return root
     other = datasets / root.relative_to(folder)
@@ -243,7 +243,7 @@ Datasets = dict[DataKey, Dataset]
 
 
 def loader(chain: PlannedChain, device: torch.device, loaded: Datasets) -> Callable[[], Dataset]:
-    """A function that loads a chain's dataset when it is first needed, and once only."""
+    """A function that loads a chain's dataset once, when it is first needed."""
     key = data_key(chain)
 
     def get() -> Dataset:
@@ -274,7 +274,7 @@ def check_data(plan: Plan) -> None:
 
 
 def check_roots(plan: Plan) -> None:
-    """Refuse a plan that names a path of data that is missing."""
+    """Refuse a plan that names a missing path of data."""
     for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
         if not root.exists():
             remedy = "put it there, or name the folder that holds it with --data"
@@ -284,7 +284,7 @@ def check_roots(plan: Plan) -> None:
 
 
 def needed_downloads(plan: Plan, *, refuse: bool) -> tuple[DatasetFacts, ...]:
-    """The official datasets of a plan that are not here, or a refusal of the first of them."""
+    """The official datasets of a plan that are missing; with `refuse`, the first one is an error."""
     nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
     known = (None if ":" in name else find_dataset(name) for name in sorted(nowhere))
     missing = tuple(facts for facts in known if facts is not None and facts.download)
@@ -306,7 +306,7 @@ def _missing(plan: Plan, facts: DatasetFacts) -> str:
 
 
 def check_examples(plan: Plan, count: CountExamples) -> None:
-    """Refuse a plan that asks for more examples than its data has, held-out ones included."""
+    """Refuse a plan that needs more examples than its data has, held-out ones included."""
     short: dict[tuple[str, int, int], set[int]] = {}
     for chain in plan.chains:
         try:

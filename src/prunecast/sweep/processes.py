@@ -24,19 +24,19 @@ from prunecast.sweep.worker import WorkerSpec, run_worker
 LONGEST_TMPDIR, SHORT_TMPDIR = 70, "/tmp"
 """The path of a socket may have 107 bytes, of which `multiprocessing` adds 32."""
 SAFE_PATH, NOT_GIVEN = "PYTHONSAFEPATH", "prunecast"
-"""Any text in this variable keeps the current folder off Python's path; ours says that it was not set before."""
+"""Any text in this variable keeps the current folder off Python's path. Ours means that it was not set before."""
 PRELOADED = ["prunecast.sweep.processes"]
 MEMORY = "Is there enough memory for this many at once?"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Worker:
-    """A process, the pipe by which it learns that the driver has died, and the devices it has to itself."""
+    """A process, the pipe that tells it when the driver has died, and the devices that it has to itself."""
 
     process: BaseProcess
     pipe: Connection
     devices: tuple[int, ...]
-    """Their places in the list of devices."""
+    """Indices into the list of devices."""
     grace: float
     """Seconds that it has to stop."""
 
@@ -45,7 +45,7 @@ class Processes(Backend):
     """Processes forked from a server that has imported torch once."""
 
     def __init__(self, devices: Sequence[str] = ("cpu", "cpu"), *, packed: bool = False) -> None:
-        """One worker for each device, which trains its chains as a fleet where they are `packed`.
+        """One worker per device; with `packed`, each trains its chains as a fleet.
 
         A chain on k GPUs has k devices to itself; on CPUs any worker runs it.
         """
@@ -56,7 +56,7 @@ class Processes(Backend):
         self._workers: dict[int, _Worker] = {}
 
     def needs(self, chain: PlannedChain, resources: Resources) -> Resources:
-        """GPUs are counted by chain; CPUs are not: as many workers as devices, whatever their chains are."""
+        """A chain's GPUs are counted. CPUs are not: there are as many workers as devices, whatever their chains."""
         return Resources(gpus=chain.devices if self._devices[0].startswith("cuda") else 0)
 
     def room(self, spec: WorkerSpec) -> int:
@@ -95,9 +95,10 @@ class Processes(Backend):
 
     def ended(self, seconds: float) -> Iterator[Ended]:
         """Wait for the end of a process."""
-        wait([worker.process.sentinel for worker in self._workers.values()], seconds) if self._workers else (
+        if self._workers:
+            wait([worker.process.sentinel for worker in self._workers.values()], seconds)
+        else:
             time.sleep(seconds)
-        )
         for pid, worker in list(self._workers.items()):
             code = worker.process.exitcode
             if code is not None:
@@ -108,7 +109,7 @@ class Processes(Backend):
                 yield Ended(worker=pid, died=exit_words(code) if code else "", remedy=MEMORY, refusal=refusal)
 
     def stop(self) -> None:
-        """Let every process store checkpoints and release its chains; kill those that take too long."""
+        """Let every process store checkpoints and release its chains; kill processes that take too long."""
         began = time.monotonic()
         for worker in self._workers.values():
             worker.process.terminate()
@@ -121,7 +122,7 @@ class Processes(Backend):
 
 
 def _shorten_sockets() -> None:
-    """Let `multiprocessing` make its sockets in /tmp if TMPDIR is too long for their names."""
+    """Make `multiprocessing` put its sockets into /tmp if TMPDIR is too long for their names."""
     if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_TMPDIR:
         return
     given, tempfile.tempdir = tempfile.tempdir, SHORT_TMPDIR
@@ -137,10 +138,10 @@ def _shorten_sockets() -> None:
 
 
 def _start_fork_server() -> None:
-    """Start the fork server, unless it runs, so that Ctrl-C does not end it while it imports: it ends with its driver.
+    """Start the fork server, unless it runs, with SIGINT blocked: Ctrl-C must not end it while it imports.
 
-    The current folder is not on its path, because a `numpy.py` there would be imported. Workers have the path of this
-    process, where the current folder comes last.
+    The current folder is not on its path, because it would import a `numpy.py` from there. Workers have the path of
+    this process, where the current folder comes last.
     """
     resource_tracker.ensure_running()  # the fork server starts it first, and that would unblock the signal
     given = os.environ.setdefault(SAFE_PATH, NOT_GIVEN)
@@ -154,12 +155,12 @@ def _start_fork_server() -> None:
 
 
 def firsts(count: int, size: int) -> range:
-    """The first device of each block of `size`; if there are fewer devices, one block that will be refused."""
+    """The first device of each block of `size`; with fewer devices, one block, which is refused later."""
     return range(0, max(1, count - size + 1), size)
 
 
 def _refusal(worker: _Worker) -> PrunecastError | None:
-    """The error of a worker that ends the run, if it sent one; it may die in the middle of a message."""
+    """The error that a worker sent to end the run, if any; it may have died in the middle of the message."""
     with contextlib.suppress(EOFError, OSError):
         found = worker.pipe.recv() if worker.pipe.poll() else None
         return found if isinstance(found, PrunecastError) else None

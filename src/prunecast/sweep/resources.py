@@ -1,4 +1,4 @@
-"""Resources of a chain's worker. They say where a chain runs, so they are not part of its identity."""
+"""Resources of a worker. They change where a chain runs, not its numbers, so its digest does not contain them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ WHOLE = ("minutes", "at_once")
 GRACE = 30.0
 """Seconds that a worker on CPUs has to store its chains' checkpoints when it is told to stop."""
 GPU_GRACE = 120.0
-"""The same on a GPU: a pack may be compiling, which takes up to 60 seconds and cannot be interrupted."""
+"""The same on a GPU, where a pack may be compiling: that takes up to 60 seconds and cannot be interrupted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ KEYS = tuple(field.name for field in dataclasses.fields(Resources))
 
 
 def checked(given: Mapping[str, Any], place: str = "") -> Resources:
-    """Resources from a plan's table, whose `place` messages name, or without one from the command's options."""
+    """Resources from a plan's table, which messages call `place`, or from the command's options."""
 
     def named(key: str) -> str:
         return f"{place}: {key}" if place else f"--{key.replace('_', '-')}"

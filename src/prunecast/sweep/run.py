@@ -36,14 +36,15 @@ def run_plan(
     plain: bool = False,
     executor: Executor | None = None,
 ) -> Generator[Event, None, None]:
-    """Run every chain of a plan to its end and yield each level as it is finished, failures among them.
+    """Run every chain of a plan to its end; yield each level when it is finished, and each failure.
 
-    Levels that are in the store already are not reported again. `jobs` chains are trained at the same time, each in
-    a process of its own; a GPU trains many in a fleet, unless `plain` asks for one after the other. `executor`
-    replaces these, as `partial(drive, backend=...)`. A plan that cannot be run is refused at once.
+    Levels that are in the store already are not reported again. `jobs` chains train at the same time, each in its own
+    process; a GPU trains many as a fleet, unless `plain`. `executor` replaces these options, for example by
+    `partial(drive, backend=...)`. A plan that cannot run is refused at once.
     """
     executor = executor or executor_for(device, jobs, plain=plain)
-    check(plan)
+    if any(chain.seen is None for chain in plan.chains):
+        inspect(plan)
     store_starts(plan, store)
     return run_chains(list(enumerate(plan.chains, 1)), store, executor)
 
@@ -59,10 +60,10 @@ def run_to_end(
     plain: bool = False,
     executor: Executor | None = None,
 ) -> SweepProgress:
-    """Run every chain of a plan to its end, as `run_plan` does, and return what is finished and what failed.
+    """Run every chain of a plan to its end, as `run_plan` does; return what is finished and what failed.
 
-    `on_event` is called with each event as it happens, in this process and thread; it is counted in `progress` before.
-    What it raises ends the sweep, whose finished levels stay in the store.
+    `on_event` is called in this thread with each event, which `progress` has counted. If it raises, the sweep ends;
+    finished levels stay in the store.
     """
     progress = progress or SweepProgress(chain_statuses(plan, store))
     events = run_plan(plan, store, device=device, jobs=jobs, plain=plain, executor=executor)
@@ -75,7 +76,7 @@ def run_to_end(
 
 
 def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
-    """The function that runs `jobs` chains at the same time on a device: as fleets on GPUs, unless `plain`."""
+    """The function that runs `jobs` chains at a time on a device; on GPUs it runs fleets, unless `plain`."""
     place = torch_device(device)
     if jobs < 1:
         raise PrunecastError(f"--jobs is {jobs}; give 1 or more.")
@@ -90,27 +91,17 @@ def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
 
 
 def usual_jobs(device: str, chains: Iterable[PlannedChain] = ()) -> int:
-    """As many chains at the same time as this process has cores for their threads; a GPU has its fleet."""
+    """How many chains to train at a time: as many as the cores have room for; one on a GPU, where fleets train."""
     if device != "cpu":
         return 1
     return max(1, cores() // max((chain.spec.threads for chain in chains), default=1))
 
 
-def check(plan: Plan) -> None:
-    """Refuse a plan whose data is missing, unreadable or too small, before anything runs, unless `inspect` did."""
-    if any(chain.seen is None for chain in plan.chains):
-        inspect(plan)
-
-
 def store_starts(plan: Plan, store: Path) -> None:
-    """Copy the weights that chains start from to the store, where all workers find them."""
+    """Copy the weights that chains start from to the store, so that all workers find them."""
     for path, digest in {(chain.start, chain.spec.start) for chain in plan.chains}:
         if path is not None and digest is not None:
             store_start(store, path, digest)
-
-
-def _unpruned(chain: PlannedChain) -> PlannedChain:
-    return dataclasses.replace(chain, rules=dataclasses.replace(chain.rules, level_cap=0))
 
 
 def run_chains(
@@ -118,11 +109,15 @@ def run_chains(
 ) -> Generator[Event, None, None]:
     """Run chains, each with its number in the plan, until all have ended, failed or been left out.
 
-    Where the plan selects, unpruned networks are trained first, and those that are too large are left out. Chains that
-    another process holds are tried again until it releases them.
+    If the plan has a selection rule, unpruned networks are trained first, and those that are too large are left out.
+    Chains that another process holds are tried again until it releases them.
     """
     left = dict(chains)
-    selecting = {number: _unpruned(chain) for number, chain in chains if chain.select}
+    selecting = {
+        number: dataclasses.replace(chain, rules=dataclasses.replace(chain.rules, level_cap=0))
+        for number, chain in chains
+        if chain.select
+    }
     for stage in (selecting, left):
         jobs = unfinished(stage.items(), store)
         reported: set[int] = set()
@@ -149,7 +144,7 @@ def run_chains(
 
 
 def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[Job]:
-    """The chains that have not ended, with the number of levels that they have."""
+    """The chains that have not ended, and how many levels they have."""
     found: list[Job] = []
     for number, chain in chains:
         folder = chain_folder(store, chain.spec)

@@ -1,14 +1,16 @@
-"""One run of a plan as a command shows it: what is finished, the end, JSON lines for other programs, and the table."""
+"""A run of a plan as commands show it: what is finished, how it ends, JSON lines for programs, and the table."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from prunecast.errors import STOPPED, PrunecastError
 from prunecast.files import check_folder, is_standard_output
-from prunecast.sweep.events import Event
+from prunecast.sweep.events import Event, Executor
 from prunecast.sweep.plan import Plan
+from prunecast.sweep.run import run_to_end
 from prunecast.sweep.status import SweepProgress, chain_statuses, remember_plan
 from prunecast.sweep.table import JsonLines, rows_of, write_table
 from prunecast.sweep.wording import damaged_line, end_line, failure_lines, start_lines, stopped_line
@@ -22,10 +24,7 @@ class Echo(Protocol):
 
 
 class Session:
-    """A run of a plan: a context that ends the run with all that is said and written then, also where it was stopped.
-
-    Inside it, call `begin`, and `count` with every event.
-    """
+    """A context for a run of a plan. Inside it, call `begin` and then `run`; however it ends, the table is written."""
 
     def __init__(
         self,
@@ -37,24 +36,24 @@ class Session:
         json_lines: Path | None = None,
         quiet: bool = False,
     ) -> None:
-        """Refuse files that cannot be written; with `quiet` all words go to standard error."""
+        """Refuse files that cannot be written. With `quiet`, messages go to standard error."""
         check_folder(output)
         self.plan, self.progress = plan, SweepProgress(chain_statuses(plan, store))
         self.stopped = False
         self._store, self._output, self._echo = store, output, echo
         self._lines = JsonLines(json_lines, plan)
         self.err = quiet or self._lines.on_standard_output
-        """Whether words go to standard error."""
+        """Whether messages go to standard error."""
         self._began = time.monotonic()
         self._damaged = False
 
     @property
     def exit_status(self) -> int:
-        """What the command ends with."""
+        """The exit status of the command."""
         return STOPPED if self.stopped else int(bool(self.progress.failed or self._damaged))
 
     def begin(self, plan: Plan) -> None:
-        """Say what is finished and what was edited, now that nothing hinders the run; `plan` knows its data."""
+        """Print what is finished and what was edited. `plan` was inspected, so it can be run."""
         self.plan, self._began = plan, time.monotonic()
         for line in start_lines(plan, self._store, self.progress):
             self._echo(line, err=self.err)
@@ -62,10 +61,14 @@ class Session:
             remember_plan(plan, self._store)
         self._lines.started(self.progress)
 
-    def count(self, event: Event) -> None:
-        """Write an event for other programs, and count it."""
-        self._lines.event(event)
-        self.progress.update(event)
+    def run(self, executor: Executor, show: Callable[[Event], object]) -> None:
+        """Run the plan to its end, and show each event once it is counted and written for other programs."""
+
+        def on_event(event: Event) -> None:
+            self._lines.event(event)
+            show(event)
+
+        run_to_end(self.plan, self._store, executor=executor, progress=self.progress, on_event=on_event)
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +76,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Say how the run ended, and write the table whatever ended it; a run that was stopped has ended well."""
+        """Print how the run ended, and write the table. A run that was stopped raises nothing."""
         self.stopped = isinstance(error, KeyboardInterrupt)
         try:
             self._say_end(error)
@@ -100,7 +103,7 @@ class Session:
 def export_rows(
     plan: Plan, store: Path, output: Path, echo: Echo, *, err: bool = False
 ) -> tuple[int, list[str]]:
-    """Write the rows that can be read; say how many, and return that with a line per damaged record."""
+    """Write the rows that can be read and print their number; return it, and a line per damaged record."""
     statuses = chain_statuses(plan, store)
     table, damaged = rows_of(statuses), [status for status in statuses if status.problem]
     if not table and not damaged:

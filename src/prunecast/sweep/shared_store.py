@@ -1,4 +1,4 @@
-"""Whether a worker has the driver's code and sees the driver's store with its locks; checked before it begins."""
+"""Checks before a worker begins: it has the driver's code, and sees the driver's store and locks."""
 
 import contextlib
 import fcntl
@@ -20,7 +20,7 @@ PATIENCE = 5.0
 
 @contextlib.contextmanager
 def identified(store: Path) -> Iterator[str]:
-    """The store's identity, written once; it is locked meanwhile, so that workers can check that they see locks."""
+    """The store's identity, written once; it stays locked, so that workers can check that they see locks."""
     path = store / NAME
     make_folder(store)
     with _held(path) as file:
@@ -38,7 +38,7 @@ def _held(path: Path) -> TextIO:
 
 
 def _write_once(path: Path) -> None:
-    """Write an identity if there is none; a link appears whole, and for one of two drivers only."""
+    """Write an identity if there is none. A link appears whole, and only one of two drivers can make it."""
     if path.exists():
         return
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -49,28 +49,30 @@ def _write_once(path: Path) -> None:
 
 
 def check_store(store: Path, identity: str, *, held: bool = True) -> None:
-    """Refuse to work where the store is not the driver's; `held` says that the driver holds its lock now."""
+    """Refuse a store that is not the driver's, or whose lock is not seen while the driver holds it (`held`)."""
     path, host = store / NAME, socket.gethostname()
     _await(path, identity)
     if not held:
         return
-    with _writable(path) as file:  # NFS gives an exclusive lock to writers only
+    with _writable(path, host) as file:  # NFS gives an exclusive lock to writers only
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        except OSError as failure:
-            raise _no_locks(store, host) from failure
-    raise _no_locks(store, host)
+        except OSError:
+            pass
+    raise PrunecastError(
+        f"{host} does not see locks that other nodes hold in {store}, so two of them could train one chain; "
+        "mount it with shared locks (flock on Lustre, no local_lock on NFS)."
+    )
 
 
-def _writable(path: Path) -> TextIO:
+def _writable(path: Path, host: str) -> TextIO:
     try:
         return path.open("r+")
     except OSError as failure:
-        raise StoreError(
-            f"{socket.gethostname()} cannot write to {path}: {failure.strerror}; make the store writable there."
-        ) from failure
+        problem = f"{host} cannot write to {path}: {failure.strerror}; make the store writable there."
+        raise StoreError(problem) from failure
 
 
 def _await(path: Path, identity: str) -> None:
@@ -92,15 +94,8 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _no_locks(store: Path, host: str) -> PrunecastError:
-    return PrunecastError(
-        f"{host} does not see locks that other nodes hold in {store}, so two of them could train one chain; "
-        "mount it with shared locks (flock on Lustre, no local_lock on NFS)."
-    )
-
-
 def check_code(driver: str) -> None:
-    """Refuse to work with other code than the driver's `code_version`: one table would mix both."""
+    """Refuse other code than the driver's `code_version`: one table would mix the results of both."""
     if code_version() != driver:
         raise PrunecastError(
             f"{socket.gethostname()} has prunecast {code_version()}, but the driver has {driver}; "

@@ -1,4 +1,4 @@
-"""Signals and time limits, as which a command or a worker learns that it must stop."""
+"""Signals and time limits that stop a command or a worker."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 
 def stop_on(errors: Mapping[signal.Signals, type[BaseException]]) -> None:
-    """Raise an error at the first of these signals; ignore later ones, which would interrupt saving."""
+    """Raise an error at the first of these signals, and ignore later ones, which would interrupt saving."""
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
         for signum in errors:
@@ -23,18 +23,18 @@ def stop_on(errors: Mapping[signal.Signals, type[BaseException]]) -> None:
 
 
 class Stopped(SystemExit):
-    """The worker must stop: it releases its chains, and fleets store checkpoints."""
+    """Stops a worker: it releases its chains, and fleets store checkpoints."""
 
     def __init__(self, name: str) -> None:
-        """`name` is the signal's."""
+        """`name` is the name of the signal."""
         super().__init__(0)
         self.signal = name
 
 
 def stop_after(driver_ended: Callable[[], object], grace: float) -> None:
-    """Stop this worker as SIGTERM does when the function returns or raises, because the driver is gone.
+    """Stop this worker as SIGTERM does once the function returns or raises, because the driver has ended.
 
-    The process ends after `grace` seconds in any case.
+    The process ends after another `grace` seconds in any case.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
     stop_on({signal.SIGTERM: Stopped})

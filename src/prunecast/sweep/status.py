@@ -1,4 +1,4 @@
-"""The state of a sweep: each chain's status in the store, the progress of a run, and edits to its plan."""
+"""The state of each chain in the store, the progress of a run and its time left, and edits to a plan."""
 
 import fcntl
 import math
@@ -49,7 +49,7 @@ class ChainStatus:
     problem: str = ""
     """Why its records cannot be read."""
     intact: bool = True
-    """Whether they may still be intact, such as records that this user may not read."""
+    """False if the records are damaged, not just unreadable for this user."""
     locked: bool = field(default=False, compare=False)
     """Whether a process is working on it now."""
     holder: Holder | None = field(default=None, compare=False)
@@ -74,7 +74,7 @@ class ChainStatus:
 
 
 def chain_statuses(plan: Plan, store: Path) -> list[ChainStatus]:
-    """The status of every chain, in the order of the plan. Nothing is written to the store."""
+    """The status of every chain, in the order of the plan. It does not write to the store."""
     found = [chain_status(number, chain, store) for number, chain in enumerate(plan.chains, 1)]
     reasons = {left.number: left.reason for left in selection(found)}
     return [replace(status, left_out=reasons.get(status.number)) for status in found]
@@ -97,7 +97,7 @@ def selection(statuses: Sequence[ChainStatus]) -> list[LeftOut]:
 
 
 def chain_status(number: int, chain: PlannedChain, store: Path) -> ChainStatus:
-    """The status of one chain, but for the selection, which compares chains."""
+    """The status of one chain, without the selection rule, which compares chains."""
     folder = chain_folder(store, chain.spec)
     failure = failure_of(store, chain.spec)
     try:
@@ -118,7 +118,7 @@ def chain_status(number: int, chain: PlannedChain, store: Path) -> ChainStatus:
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether a process holds this lock file. The check takes a shared lock for an instant; sweeps tolerate that."""
+    """Whether a process holds this lock file. The check itself holds a shared lock for an instant."""
     try:
         with os.fdopen(open_at_once(lock, os.O_RDONLY)) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -133,9 +133,9 @@ Size = tuple[str, int, float, int, str]
 
 
 def _levels_to(final: int, last: Record, fraction: float) -> int:
-    """Levels from a record to a number of weights; before anything is pruned, those of a fraction of units.
+    """How many levels take a network from a record to a number of weights, at its share per level so far.
 
-    Removing units takes rows and columns, so about as much of the weights goes twice.
+    An unpruned network is expected to lose the fraction in rows and in columns, as when whole units are removed.
     """
     left = last.nonzero / last.weights
     kept = left ** (1 / last.level) if last.level and left < 1 else (1 - fraction) ** 2
@@ -143,16 +143,16 @@ def _levels_to(final: int, last: Record, fraction: float) -> int:
 
 
 class SweepProgress:
-    """Counts finished levels and chains of a running sweep and estimates the time left.
+    """Counts the finished levels and chains of a run, and estimates the time left.
 
-    A level still to train is expected to take the mean time of finished levels of its configuration. If there are
-    none, it is scaled from the configuration nearest in size. A chain is expected to reach its level cap, or
-    the mean level at which chains of this sweep ended early. One that ends at a number of weights is expected to lose
-    the same share of them at every level.
+    A level is expected to take the mean time of finished levels of its configuration. If there are none, the time is
+    scaled from the configuration nearest in size. A chain is expected to reach its level cap, or the mean level at
+    which chains of this run ended early. A chain that ends at a number of weights is expected to lose the same share of
+    them at every level.
     """
 
     def __init__(self, statuses: Sequence[ChainStatus]) -> None:
-        """Start with what the store already has."""
+        """Count what the store already has."""
         self._chains = {own.number: own.chain for own in statuses}
         self._levels = {own.number: len(own.records) for own in statuses}
         self._closed = {own.number for own in statuses if own.ended or own.left_out}
@@ -180,7 +180,7 @@ class SweepProgress:
             self._last[event.number] = event.record
             self._add_time(event.chain, event.record)
             if event.ended == LEVEL_CAP and self._level_cap(event.number) >= self._levels[event.number]:
-                return  # the unpruned level of a selection; the chain may continue afterwards
+                return  # the unpruned level for the selection rule; the chain may continue
             if event.ended:
                 self._close(event.number, event.ended)
         elif isinstance(event, Failed):
@@ -232,7 +232,7 @@ class SweepProgress:
         return max(1, min(most, max(likely, 1)) - done)
 
     def seconds_left(self) -> float | None:
-        """Seconds of training still to do, summed over chains; None before any level has finished."""
+        """Seconds of training left, summed over chains; None before any level has finished."""
         if not self._seconds:
             return None
         expected = {size: self._seconds_per_level(size) for size in self._work}
@@ -243,11 +243,11 @@ class SweepProgress:
         )
 
     def seconds_per_level(self, chain: PlannedChain) -> float:
-        """Seconds of a level of a chain as far as known; before any level has finished, its multiply-adds."""
+        """Expected seconds of a level of a chain; its multiply-adds before any level has finished."""
         return self._seconds_per_level(_size(chain)) if self._seconds else level_work(chain.spec, 1)
 
     def _seconds_per_level(self, size: Size) -> float:
-        """The mean of finished levels of this size, or of the size nearest in work, scaled.
+        """The mean time of finished levels of this size, or that of the size nearest in work, scaled.
 
         Small networks take longer than their multiply-adds suggest, so time is scaled by the square root of the work.
         """
@@ -277,11 +277,11 @@ class PlanEdit:
 
 
 def plan_edit(plan: Plan, store: Path) -> PlanEdit | None:
-    """The differences between a plan and its last run in this store; None without any, or if it never ran here."""
+    """The differences between a plan and its last run in this store; None if there are none, or it never ran."""
     try:
         before = read_json(_remembered(plan, store)).get("chains")
     except PrunecastError:
-        return None  # the file serves only this notice
+        return None  # the file is only for this notice
     if not isinstance(before, dict):
         return None
     now = _level_caps(plan)
@@ -294,7 +294,7 @@ def plan_edit(plan: Plan, store: Path) -> PlanEdit | None:
 
 
 def remember_plan(plan: Plan, store: Path) -> None:
-    """Save the chains of a plan that starts to run, so that the next run can report edits."""
+    """Save the chains of a plan, so that the next run can report edits."""
     path = _remembered(plan, store)
     make_folder(path.parent)
     remove_temporary_files(path.parent)

@@ -1,4 +1,4 @@
-"""The output of a sweep: the table of a plan as CSV, and JSON lines for programs that follow it while it runs."""
+"""The output of a run: the table of a plan as CSV, and JSON lines for programs that follow the run."""
 
 import csv
 import io
@@ -19,18 +19,19 @@ from prunecast.sweep.plan import Plan
 from prunecast.sweep.status import ChainStatus, SweepProgress, chain_statuses
 
 RECORD_COLUMNS = (
-    *("level", "density", "error", "loss", "train_error", "validation_error", "parameters", "weights"),
     *(
+        "level",
+        "density",
+        "error",
+        "loss",
+        "train_error",
+        "validation_error",
+        "parameters",
+        "weights",
         "nonzero",
-        "effective_density",
-        "remaining_parameters",
-        "bytes",
-        "multiply_adds",
-        "steps",
-        "seconds",
-        "status",
-        "chance_error",
     ),
+    *("effective_density", "remaining_parameters", "bytes", "multiply_adds", "steps", "seconds", "status"),
+    "chance_error",
 )
 COLUMNS = (*SPEC_COLUMNS, *RECORD_COLUMNS, "spec")
 STANDARD_OUTPUT = Path("-")
@@ -50,7 +51,7 @@ def rows(plan: Plan, store: Path) -> list[dict[str, Any]]:
 
 
 def rows_of(statuses: Sequence[ChainStatus]) -> list[dict[str, Any]]:
-    """The rows of chains that can be read and that the selection rule keeps."""
+    """The rows of chains that can be read and that the selection rule does not leave out."""
     return [
         row(status.chain.spec, record)
         for status in statuses
@@ -60,7 +61,7 @@ def rows_of(statuses: Sequence[ChainStatus]) -> list[dict[str, Any]]:
 
 
 def as_csv(table: Iterable[dict[str, Any]]) -> str:
-    """The rows as CSV, numbers with all digits and unknown values empty; columns of their own come last."""
+    """The rows as CSV, with all digits of numbers and unknown values empty; additional columns come last."""
     text, listed = io.StringIO(), list(table)
     columns = dict.fromkeys((*COLUMNS, *(name for row in listed for name in row)))
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
@@ -82,18 +83,12 @@ def export(plan: Plan, store: Path, path: Path) -> int:
 
 
 def event_as_json(plan: Plan, event: Event) -> dict[str, Any]:
-    """An event as plain values: what happened, to which chain of which plan, and for a level its row of the table."""
+    """An event as plain values: what happened, which chain, and the table row of a level."""
     spec, place = event.chain.spec, {"chain": event.number, "chains": len(plan.chains)}
     about = {"plan": plan.name, **place, **as_columns(spec)}
     if isinstance(event, Progress):
-        dead = list(event.record.dead_layers or ())
-        return {
-            "event": "level",
-            **about,
-            **row(spec, event.record),
-            "dead_layers": dead,
-            "ended": event.ended,
-        }
+        more = {"dead_layers": list(event.record.dead_layers or ()), "ended": event.ended}
+        return {"event": "level", **about, **row(spec, event.record), **more}
     if isinstance(event, Failed):
         return {"event": "failed", **about, "message": event.error, "traceback": event.traceback}
     if isinstance(event, Busy):
@@ -105,7 +100,7 @@ class JsonLines:
     """Appends a line per event to a file, whole lines only; without a path it writes nothing."""
 
     def __init__(self, path: Path | None, plan: Plan) -> None:
-        """Open the file, so that a path that cannot be written is refused before anything is trained."""
+        """Open the file, so that a path that cannot be written is refused before training."""
         self._path, self._plan = path, plan
         self._descriptor: int | None = None
         if path is None or path == STANDARD_OUTPUT:
@@ -118,7 +113,7 @@ class JsonLines:
 
     @property
     def on_standard_output(self) -> bool:
-        """Whether standard output has the lines, so that messages must go elsewhere."""
+        """Whether standard output gets the lines, so that messages must go to standard error."""
         return self._path == STANDARD_OUTPUT or (self._path is not None and is_standard_output(self._path))
 
     def close(self) -> None:
@@ -137,13 +132,9 @@ class JsonLines:
             self._write(event_as_json(self._plan, event))
 
     def ended(self, progress: SweepProgress, *, stopped: bool = False) -> None:
-        """All chains have ended, or the sweep was stopped, which a full disk does not hinder."""
-        failed, left_out = len(progress.failed), len(progress.left_out)
-        line = {
-            **self._sweep("stopped" if stopped else "finished", progress),
-            "failed": failed,
-            "left_out": left_out,
-        }
+        """All chains have ended, or the run was stopped; then a full disk is no error."""
+        line = self._sweep("stopped" if stopped else "finished", progress)
+        line |= {"failed": len(progress.failed), "left_out": len(progress.left_out)}
         try:
             self._write(line)
         except PrunecastError:

@@ -1,22 +1,21 @@
-"""Sentences about a sweep: its events, its selection, and edits to its plan."""
+"""Sentences about a plan and its run: what pruning keeps, events, failures, edits to the plan, and the store."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from prunecast.catalog import DatasetFacts
-from prunecast.families import NotPrunable
 from prunecast.metric import HARDLY_BETTER
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ErrorRise
-from prunecast.sweep.cost import NeverPruned, never_pruned, removable_units, replaced_weights
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
+from prunecast.sweep.overview import NeverPruned, never_pruned, removable_units, replaced_weights
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.status import ChainStatus, PlanEdit, SweepProgress, plan_edit
 from prunecast.text import duration, listed, plural
 
 MOST_NAMED = 3
-"""Layers that a line names."""
+"""The most layers that a line names."""
 
 
 def event_line(plan: Plan, event: Event) -> str:
@@ -54,33 +53,35 @@ def never_pruned_lines(plan: Plan) -> Iterator[str]:
 
 
 def never_pruned_line(dense: NeverPruned) -> str:
-    """A sentence about the tensors of a network that stay dense."""
+    """A sentence about the tensors of a network that stay dense, the largest first, with their shares."""
     network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
+    tensors = sorted(dense.tensors, key=lambda tensor: -tensor.parameters)
+    named = [f"{own.name} ({own.parameters / dense.parameters:.1%})" for own in tensors[:MOST_NAMED]]
+    if rest := tensors[MOST_NAMED:]:
+        share = sum(tensor.parameters for tensor in rest) / dense.parameters
+        named.append(f"{len(rest):,} more ({share:.1%})")
     if not dense.structure:
-        words = not_prunable_words(dense.tensors, dense.parameters)
-        return f"{network}: apart from biases and normalisation, {words}."
+        return f"{network}: apart from biases and normalisation, never pruned: {listed(named)} of the parameters."
     group = dense.structure.partition(":")[2]
-    some = listed(f"{name} ({share})" for name, share in largest_shares(dense.tensors, dense.parameters))
     return (
-        f"{network}: the structure {dense.structure} leaves {some} of the parameters dense, because the inputs cannot "
-        f"be divided into groups of {group}."
+        f"{network}: the structure {dense.structure} leaves {listed(named)} of the parameters dense, because the "
+        f"inputs cannot be divided into groups of {group}."
     )
 
 
 def removable_units_lines(plan: Plan) -> Iterator[str]:
-    """Sentences about what removing channels can take out of each family, and what it cannot."""
+    """A sentence about what removing channels can take out of each family, and what it cannot."""
     for own in removable_units(plan):
-        kept = [f"{one.layer} ({one.reason})" for one in own.kept_whole]
-        more = [f"{len(kept) - MOST_NAMED:,} more layers"] if len(kept) > MOST_NAMED else []
+        kept = first_few([f"{one.layer} ({one.reason})" for one in own.kept_whole], "more layers")
         yield (
             f"{own.family}, depth {own.depth}, width {own.width:g}: {plural(own.units, 'unit')} in "
             f"{plural(own.groups, 'group')} can be removed, all but one of each group, which leaves at least "
-            f"{own.least:.1%} of the parameters. All outputs are kept of {listed([*kept[:MOST_NAMED], *more])}."
+            f"{own.least:.1%} of the parameters. All outputs are kept of {kept}."
         )
 
 
 def replaced_weights_lines(plan: Plan) -> Iterator[str]:
-    """A sentence about each family of a user's own that trains better from the weights that its function makes."""
+    """A sentence about each user's own family that would train better from the weights that its function makes."""
     for family in replaced_weights(plan):
         yield (
             f"{family} has layer norms or attention, and the recipe draws its initial weights anew (He uniform). Such "
@@ -88,46 +89,26 @@ def replaced_weights_lines(plan: Plan) -> Iterator[str]:
         )
 
 
-def largest_shares(tensors: Sequence[NotPrunable], parameters: int) -> list[tuple[str, str]]:
-    """The largest tensors and the rest of them, with their shares of all parameters."""
-    ordered = sorted(tensors, key=lambda tensor: -tensor.parameters)
-    some = [(tensor.name, f"{tensor.parameters / parameters:.1%}") for tensor in ordered[:MOST_NAMED]]
-    rest = sum(tensor.parameters for tensor in ordered[MOST_NAMED:])
-    return [*some, (f"{len(ordered) - MOST_NAMED:,} more", f"{rest / parameters:.1%}")] if rest else some
-
-
-def not_prunable_words(tensors: Sequence[NotPrunable], parameters: int) -> str:
-    """The tensors that are never pruned, the largest first, with their shares of all parameters."""
-    some = [f"{name} ({share})" for name, share in largest_shares(tensors, parameters)]
-    return f"never pruned: {listed(some)} of the parameters"
+def first_few(names: Sequence[str], more: str = "more") -> str:
+    """The first names in a sentence, and how many more there are."""
+    rest = len(names) - MOST_NAMED
+    return listed([*names[:MOST_NAMED], *([f"{rest:,} {more}"] if rest > 0 else [])])
 
 
 def dead_words(layers: Sequence[str]) -> str:
     """The layers that have no weight left."""
-    some = [
-        *layers[:MOST_NAMED],
-        *([f"{len(layers) - MOST_NAMED:,} more"] if len(layers) > MOST_NAMED else []),
-    ]
-    return f"no weight is left in {listed(some)}"
-
-
-def first_deaths(records: Sequence[Record]) -> dict[int, list[str]]:
-    """The layers that lost their last weight, by the first level without them."""
-    deaths: dict[int, list[str]] = {}
-    known: set[str] = set()
-    for record in records:
-        new = [name for name in record.dead_layers or () if name not in known]
-        known.update(new)
-        if new:
-            deaths[record.level] = new
-    return deaths
+    return f"no weight is left in {first_few(layers)}"
 
 
 def deaths_words(records: Sequence[Record]) -> str:
     """The layers of a chain that have no weight left, and since which level; empty if there are none."""
-    return "; ".join(
-        f"{dead_words(new)} from level {level} on" for level, new in first_deaths(records).items()
-    )
+    words: list[str] = []
+    known: set[str] = set()
+    for record in records:
+        if new := [name for name in record.dead_layers or () if name not in known]:
+            words.append(f"{dead_words(new)} from level {record.level} on")
+            known.update(new)
+    return "; ".join(words)
 
 
 def error_rise_words(reason: ErrorRise) -> str:
@@ -153,7 +134,7 @@ def edit_sentence(edit: PlanEdit) -> str:
 
 
 def start_lines(plan: Plan, store: Path, progress: SweepProgress) -> Iterator[str]:
-    """Lines for the start of a sweep: edits since the last run, tensors that are never pruned, and finished chains."""
+    """Lines at the start of a run: edits since the last run, tensors that are never pruned, and finished chains."""
     if edit := plan_edit(plan, store):
         yield edit_sentence(edit)
     yield from never_pruned_lines(plan)
@@ -163,7 +144,7 @@ def start_lines(plan: Plan, store: Path, progress: SweepProgress) -> Iterator[st
 
 
 def end_line(progress: SweepProgress, seconds: float) -> str:
-    """A line for the end of a sweep: the chains that finished."""
+    """A line at the end of a run: how many chains finished."""
     out = f", {len(progress.left_out):,} left out" if progress.left_out else ""
     failed = f", {len(progress.failed):,} failed" if progress.failed else ""
     finished = progress.chains - len(progress.left_out) - len(progress.failed)
@@ -182,7 +163,7 @@ def failure_lines(progress: SweepProgress) -> Iterator[str]:
 
 
 def stopped_line(store: Path, progress: SweepProgress) -> str:
-    """A line for a sweep that was stopped: its finished levels, and how to continue."""
+    """A line for a run that was stopped: its finished levels, and how to continue."""
     levels = plural(progress.levels_done, "level", "is", "are")
     return f"Stopped. {levels} in {store}; run the same command to continue."
 

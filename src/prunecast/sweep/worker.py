@@ -1,7 +1,7 @@
-"""A worker: it takes chains that no other process holds from the store, and runs each to its end.
+"""A worker: it locks a chain that no other process holds, runs it to its end, and takes the next one.
 
-Workers do not communicate. A chain is locked while a worker has it, and the store shows which levels are finished,
-which chains failed in this run, and on which chains workers died.
+Workers do not communicate. The store shows which chains are locked, which levels are finished, which chains failed in
+this run, and on which chains workers died.
 """
 
 import contextlib
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from prunecast.fleet import ChainFailed, ChainJob, LevelFinished
 
 PARTIAL_DEATH = 0.25
-"""The weight of a death that the chain probably did not cause: its worker had other chains, or its node was lost."""
+"""The weight of a death that a chain probably did not cause: the worker had other chains, or its node was lost."""
 OUT_OF_TIME = 75
-"""Exit code of a worker that had to be stopped when its time was over."""
+"""Exit code of a worker that did not stop by itself at its time limit."""
 COMMAND = (sys.executable, "-P", "-c", "from prunecast.sweep.worker import main; main()")
 """The command of a worker. It reads a pickled `WorkerSpec` from its standard input, and stops when that is closed."""
 
@@ -69,11 +69,11 @@ def work(
     most_width: float | None = None,
     loaded: Datasets | None = None,
 ) -> Generator[Outcome, None, None]:
-    """Run every chain that can be locked to its end, in the given order; yield new levels, failures and busy chains.
+    """Run every chain that can be locked to its end, in order; yield new levels, failures and busy chains.
 
-    `packed` trains chains together as fleets, of which each keeps at most `most_width` open. Chains on which
-    workers died come last. A chain that raises fails alone; a store that cannot be written ends everything, and so does
-    a fleet that fails itself, with a FleetError.
+    With `packed`, chains train together as fleets, each of a total width of at most `most_width`. Chains on which
+    workers died come last. A chain that raises fails alone. A store that cannot be written ends everything, and so does
+    a fleet that fails as a whole, with a FleetError.
     """
     place, loaded = torch_device(device), {} if loaded is None else loaded
     together = [job for job in jobs if packed and job.chain.devices == 1]
@@ -96,7 +96,7 @@ def work(
         except Exception as problem:  # as after an illegal memory access on the GPU
             raise FleetError(taken.values(), problem) from problem
     if together and alone and place.type == "cuda":
-        torch.cuda.empty_cache()  # a process group is other processes, which need the memory of the same GPU
+        torch.cuda.empty_cache()  # the processes of a group need the memory of the same GPU
     for job in sorted(alone, key=lambda job: _deaths(job, store)):
         chain, records = job.chain, list[Record]()
         try:
@@ -115,9 +115,8 @@ def work(
 
 
 def _records(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Record]:
-    """The levels of one chain, trained in this process, or in a group where the plan gives it several devices."""
-    if new_failure(job, store):
-        raise _FailedBeforeError
+    """The levels of one chain, trained in this process, or in a process group if the chain has several devices."""
+    _refuse_failed(job, store)
     chain = job.chain
     if chain.devices == 1:
         data = loader(chain, device, loaded)
@@ -136,7 +135,7 @@ def _records(job: Job, store: Path, device: torch.device, loaded: Datasets) -> I
 
 
 def _deaths(job: Job, store: Path) -> float:
-    """How many workers died on a chain without progress."""
+    """How many workers died on a chain since its last progress."""
     folder = chain_folder(store, job.chain.spec).path
     holder = holder_of(folder)
     if holder is None or is_locked(folder / "lock"):
@@ -147,7 +146,7 @@ def _deaths(job: Job, store: Path) -> float:
 def count_deaths(
     jobs: Iterable[Job], store: Path, *, whole_node: bool = False
 ) -> Iterator[tuple[Job, DeathsError]]:
-    """Count the deaths of workers against the chains that they left; yield those over which too many died."""
+    """Count the deaths of workers against the chains that they held; yield chains on which too many died."""
     left: dict[tuple[str, int], list[Job]] = {}
     for job in jobs:
         folder = chain_folder(store, job.chain.spec).path
@@ -167,7 +166,7 @@ def count_deaths(
 
 
 def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
-    """Put all chains into one fleet, but split those on which fleets died into smaller fleets, down to one chain.
+    """Put all chains into one fleet, but halve fleets that died, down to one chain.
 
     This isolates the chain that causes the deaths. The others make progress, which resets their count.
     """
@@ -185,7 +184,7 @@ def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
 def _members(
     jobs: Sequence[Job], store: Path, device: torch.device, loaded: Datasets, taken: dict[int, Job]
 ) -> "list[ChainJob]":
-    """Chains as a fleet runs them; it notes in `taken` which of them it has locked."""
+    """The jobs of a fleet; `taken` collects the chains that it has locked."""
     from prunecast.fleet import ChainJob
 
     return [
@@ -202,7 +201,7 @@ def _members(
 def _outcome(
     job: Job, event: "LevelFinished | ChainFailed", store: Path, taken: dict[int, Job]
 ) -> Outcome | None:
-    """What a fleet reports of a chain; None for a level that was finished before."""
+    """The outcome that a fleet's event stands for; None for a level that was finished before."""
     from prunecast.fleet import ChainFailed
 
     if isinstance(event, ChainFailed):
@@ -222,25 +221,29 @@ class FleetError(Exception):
     """A fleet failed as a whole."""
 
     def __init__(self, jobs: Iterable[Job], problem: Exception) -> None:
-        """`jobs` are the chains that it had taken and that had not ended."""
+        """`jobs` are the chains that it had taken and not finished."""
         super().__init__(f"a fleet failed with {in_one_line(problem)}")
         self.jobs, self.problem = tuple(jobs), problem
 
 
 def _take(job: Job, store: Path, taken: dict[int, Job], load_dataset: Callable[[], Dataset]) -> Dataset:
-    """Note that a fleet has locked a chain, and load its data; raises if another worker has failed in this run."""
-    if new_failure(job, store):
-        raise _FailedBeforeError
+    """Note that a fleet has locked a chain, and load its data. Raises if the chain has failed in this run."""
+    _refuse_failed(job, store)
     taken[job.number] = job
     return load_dataset()
 
 
 class _FailedBeforeError(Exception):
-    """Another worker has failed with a chain in this run, and recorded that."""
+    """Another worker has failed with this chain in this run, and recorded that."""
+
+
+def _refuse_failed(job: Job, store: Path) -> None:
+    if new_failure(job, store):
+        raise _FailedBeforeError
 
 
 def failed(job: Job, store: Path, problem: Exception) -> Failed:
-    """Record in the store that a chain raised, unless another worker has done so."""
+    """Record in the store that a chain raised, unless another worker did."""
     known = new_failure(job, store) if isinstance(problem, _FailedBeforeError) else None
     failure = known or record_failure(store, job, problem)
     return Failed(number=job.number, chain=job.chain, error=failure.error, traceback=failure.traceback)
@@ -268,12 +271,12 @@ class WorkerSpec:
     packed: bool = False
     """Whether it trains chains together as a fleet."""
     most_width: float | None = None
-    """Total width that its fleet keeps open, so that other workers get chains too; None for no limit."""
+    """The largest total width of its fleet, so that other workers get chains, too; None for no limit."""
     resources: Resources = field(default_factory=Resources)
     store_id: str = ""
-    """The store's identity; empty if the worker need not check it."""
+    """The store's identity; empty to skip the check."""
     code: str = ""
-    """The driver's version of the code; empty if the worker need not check it."""
+    """The driver's version of the code; empty to skip the check."""
     paths: tuple[str, ...] = ()
     """Where the driver finds modules, a user's own families among them."""
     work: Callable[..., Generator[Outcome, None, None]] = work
@@ -283,14 +286,14 @@ class WorkerSpec:
 def run_worker(spec: WorkerSpec) -> bool:
     """Run chains until none is left to take; return whether the time limit came first.
 
-    Raises a PrunecastError where nothing can be done here: another store, other code, a device that is missing.
+    Raises a PrunecastError if no chain can run here: another store, other code, or a missing device.
     """
     prepare(spec)
     return pull_chains(spec)
 
 
 def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
-    """Find the driver's modules, and check that this process has its code and sees its store, with its lock."""
+    """Add the driver's module paths, and check that this process has its code and sees its store and locks."""
     sys.path += [path for path in spec.paths if path not in sys.path]
     if spec.code:
         check_code(spec.code)
@@ -302,9 +305,9 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
 def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
     """Run chains until none is left to take; return whether the time limit came first.
 
-    If a fleet fails as a whole, the chains that it had taken fail. The worker then ends, because its GPU may be
-    unusable, and another one continues with the other chains. If the fleet had taken no chain, all chains that no
-    process holds fail; otherwise workers would fail forever.
+    If a fleet fails as a whole, the chains that it had taken fail. The worker ends, because its GPU may be unusable,
+    and another worker continues with the other chains. If the fleet had taken none, all chains that no process holds
+    fail; otherwise workers would fail forever.
     """
     left = {job.number: job for job in spec.jobs}
     options = {"device": spec.device, "packed": spec.packed, "most_width": spec.most_width}
@@ -327,7 +330,7 @@ def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
 
 
 def _fail(jobs: Iterable[Job], store: Path, problem: Exception) -> None:
-    """Record a failure of chains that have not ended, but not of those that another worker holds."""
+    """Record a failure of chains that have not ended and that no other worker holds."""
     for job in jobs:
         try:
             with chain_folder(store, job.chain.spec).locked():
@@ -340,7 +343,7 @@ def _fail(jobs: Iterable[Job], store: Path, problem: Exception) -> None:
 
 
 def has_ended(job: Job, store: Path) -> bool:
-    """Whether the store shows that a chain has ended; not so if its records are damaged."""
+    """Whether the store shows that a chain has ended; false if its records are damaged."""
     with contextlib.suppress(PrunecastError):
         return bool(why_ended(chain_folder(store, job.chain.spec).records(), job.chain.rules))
     return False
@@ -348,13 +351,13 @@ def has_ended(job: Job, store: Path) -> bool:
 
 @functools.cache
 def _datasets() -> Datasets:
-    """Datasets in memory; a process may run several workers, one after the other."""
+    """Datasets in memory, for all workers that this process runs, one after the other."""
     return {}
 
 
 @contextlib.contextmanager
 def _time_limit(minutes: float | None, grace: float) -> Iterator[None]:
-    """Raise TimeLimitReached after so long, and end the process if it has not stopped after the grace."""
+    """Raise TimeLimitReached after so many minutes; end the process if it does not stop within the grace."""
     if minutes is None:
         yield
         return
@@ -369,9 +372,9 @@ def _time_limit(minutes: float | None, grace: float) -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the worker that standard input describes until the input is closed or nothing is left to do.
+    """Run the worker that standard input describes, until the input is closed or nothing is left to do.
 
-    A refusal is one line on standard error and exit status 2.
+    A worker that cannot work here prints one line on standard error and ends with status 2.
     """
     try:
         with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as given:

@@ -49,8 +49,8 @@ def test_the_way_from_the_command_to_the_step(plan):
     CliRunner().invoke(cli, ["run", str(plan), "--jobs", "1", "--store", store], catch_exceptions=False)
     way = called("run")
     assert way == documented("`cli.engine.run`", "`optimizer_step`")
-    assert "there are seven calls" in PAGE.read_text(encoding="utf-8")
-    assert len(way) - 1 == 7
+    assert "there are eight calls" in PAGE.read_text(encoding="utf-8")
+    assert len(way) - 1 == 8
 
 
 def test_the_way_in_the_thread_of_the_device(plan):

@@ -1,5 +1,6 @@
 """A run of a plan as commands show it: what is finished, how it ends, JSON lines for programs, and the table."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from prunecast.errors import STOPPED, PrunecastError
 from prunecast.files import check_folder, is_standard_output
 from prunecast.sweep.events import Event, Executor
 from prunecast.sweep.plan import Plan
-from prunecast.sweep.run import run_to_end
+from prunecast.sweep.run import run_plan
 from prunecast.sweep.status import SweepProgress, chain_statuses, remember_plan
 from prunecast.sweep.table import JsonLines, rows_of, write_table
 from prunecast.sweep.wording import damaged_line, end_line, failure_lines, start_lines, stopped_line
@@ -62,13 +63,12 @@ class Session:
         self._lines.started(self.progress)
 
     def run(self, executor: Executor, show: Callable[[Event], object]) -> None:
-        """Run the plan to its end, and show each event once it is counted and written for other programs."""
-
-        def on_event(event: Event) -> None:
-            self._lines.event(event)
-            show(event)
-
-        run_to_end(self.plan, self._store, executor=executor, progress=self.progress, on_event=on_event)
+        """Run the plan to its end, and show each event once it is written for other programs and counted."""
+        with contextlib.closing(run_plan(self.plan, self._store, executor=executor)) as events:
+            for event in events:
+                self._lines.event(event)
+                self.progress.update(event)
+                show(event)
 
     def __enter__(self) -> Self:
         return self

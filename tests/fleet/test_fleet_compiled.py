@@ -41,10 +41,10 @@ def test_a_compiled_fleet_leaves_the_plain_store(recipe, tmp_path, monkeypatch, 
 @pytest.mark.parametrize(
     ("good", "words"),
     [
-        (0, "torch.compile failed, so the fleet runs uncompiled: ValueError: the compiler was wrong"),
+        (0, "torch.compile failed, so the pack runs uncompiled: ValueError: the compiler was wrong"),
         (
             5,
-            "A compiled pack failed, so the fleet continues uncompiled: ValueError('the compiler was wrong')",
+            "A compiled pack failed, so its members train again uncompiled: ValueError('the compiler was wrong')",
         ),
     ],
     ids=["while it is built", "in the middle of a level"],

@@ -97,7 +97,7 @@ def test_a_member_that_breaks_its_pack_is_left_to_the_plain_loop(tmp_path, caplo
     events = events_of(jobs(), tmp_path, spoilt(with_a_tensor_more))
     assert levels(events) == [(number, level) for number in range(3) for level in (0, 1)]
     assert [event.number for event in events[-2:]] == [BAD, BAD]
-    assert "A pack of 1 failed" in caplog.text
+    assert "A pack of 1 network failed" in caplog.text
 
 
 def test_few_chains_open_at_once(tmp_path):

@@ -93,7 +93,7 @@ OWN = {
     "number": (middle(lambda m, x: F.relu(m.norm1(m.conv1(x)) + 1)), "'add' (node add) reads 1"),
     "scaled": (
         middle(lambda m, x: F.relu(torch.add(m.norm1(m.conv1(x)), x, alpha=2))),
-        "'add' (node add) is something else than a sum",
+        "'add' (node add) is not a sum",
     ),
     "product": (middle(lambda m, x: F.relu(m.norm1(m.conv1(x)) * x)), "'mul' (node mul)"),
     "three terms": (middle(three_terms), "'add' (node add_1) reads a sum"),
@@ -105,7 +105,7 @@ OWN = {
         middle(lambda m, x: F.relu(m.stem_norm(m.conv1(x)))),
         "'stem_norm' (BatchNorm2d) is used",
     ),
-    "images": (own(width=3, methods={"forward": plus_images}), "'add' (node add) adds something else"),
+    "images": (own(width=3, methods={"forward": plus_images}), "'add' (node add) adds other things"),
     "other mean": (end(lambda m, x: m.head(x.mean(3).mean(2))), "'mean' (node mean)"),
     "maximum": (end(lambda m, x: m.head(x.amax((2, 3)))), "'amax' (node amax)"),
     "flattened": (end(lambda m, x: m.head(torch.flatten(x, 1)), head=nn.Linear(512, 7)), "'flatten'"),
@@ -190,8 +190,8 @@ def test_only_recipes_that_the_kernels_know_are_fused():
     recipe = spec.recipe("cifar10").changed(changes)
     refuse_recipe(recipe)
     for key, value in OTHERWISE.items():
-        with pytest.raises(Unfused, match=f"Steps are fused with {key} "):
+        with pytest.raises(Unfused, match=f"Fused steps need {key} "):
             refuse_recipe(recipe.changed({key: value}))
-    with pytest.raises(Unfused, match="Only steps in bf16 are fused, not in fp32"):
+    with pytest.raises(Unfused, match="Fused steps need precision bf16, not fp32"):
         refuse_recipe(recipe.changed({"precision": "fp32"}))
     assert {field.name for field in dataclasses.fields(recipe)} == set(FUSED_KEYS) | set(OTHERWISE)

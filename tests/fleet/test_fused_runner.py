@@ -64,7 +64,7 @@ def on_cpu(monkeypatch, caplog):
 
 
 def told(caplog):
-    return [record.message for record in caplog.records if "without fused steps" in record.message]
+    return [record.message for record in caplog.records if "are not fused" in record.message]
 
 
 def test_a_fused_fleet_and_the_plain_loop_agree_and_go_on_from_each_other(tmp_path, on_cpu, caplog):
@@ -110,7 +110,7 @@ def test_a_fused_pack_that_fails_goes_on_in_another_way(tmp_path, on_cpu, caplog
     breaking, jobs = Breaking(steps), jobs_of((0.5, 0.25), cap=0)
     ended = [done.ended for done in fleet_events(jobs, tmp_path, device=CPU, options=ONE_BY_ONE)]
     assert (ended, on_cpu) == (["level cap"] * 2, ["fused"])
-    assert told(caplog) == [f"{PACKS} up to width 0.5 train without fused steps: the kernel was wrong"]
+    assert told(caplog) == [f"{PACKS} up to width 0.5 are not fused: the kernel was wrong"]
 
 
 def pool_for(job, store, options=ONE_BY_ONE):
@@ -131,9 +131,9 @@ def broken(device):
 @pytest.mark.parametrize(
     ("compiler", "widths", "words"),
     [
-        (nothing, (0.5, 0.25), "up to width 0.5 train without fused steps: There is no compiler here."),
-        (broken, (0.5, 0.25), "up to width 0.5 train without fused steps: the compiler was wrong"),
-        (lambda device: compile_for_cpu, (8.0,), "up to width 8 train without fused steps: Module "),
+        (nothing, (0.5, 0.25), "up to width 0.5 are not fused: There is no compiler here."),
+        (broken, (0.5, 0.25), "up to width 0.5 are not fused: the compiler was wrong"),
+        (lambda device: compile_for_cpu, (8.0,), "up to width 8 are not fused: Module "),
     ],
 )
 def test_what_cannot_be_fused_is_told_once(on_cpu, caplog, monkeypatch, tmp_path, compiler, widths, words):

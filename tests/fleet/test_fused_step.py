@@ -184,11 +184,11 @@ def not_channels_last() -> PackTrainer:
 
 
 REFUSED = {
-    "adam": (lambda: ready([0.25], optimizer="adam"), "not with adam"),
-    "fp32": (lambda: ready([0.25], precision="fp32"), "not in fp32"),
-    "clipping": (lambda: ready([0.25], gradient_clip=1.0), "fused with gradient_clip None, not with 1.0"),
+    "adam": (lambda: ready([0.25], optimizer="adam"), "need optimizer sgd, not adam"),
+    "fp32": (lambda: ready([0.25], precision="fp32"), "need precision bf16, not fp32"),
+    "clipping": (lambda: ready([0.25], gradient_clip=1.0), "need gradient_clip None, not 1.0"),
     "pooling": (with_pooling, "max_pool2d"),
-    "crop": (lambda: ready([0.25], augmentation="resized-crop"), "cropped and scaled"),
+    "crop": (lambda: ready([0.25], augmentation="resized-crop"), "crop and scale"),
     "size": (
         lambda: trainer_of(packed(resnets([0.25], size=24), size=24), noise(9, size=24)),
         "Images of 24x24 are not fused",
@@ -197,7 +197,7 @@ REFUSED = {
         lambda: trainer_of(packed(resnets([8.0]), size=32), noise(9, size=32)),
         "is too wide for the memory",
     ),
-    "double": (double, "not in torch.float64"),
+    "double": (double, "need parameters in float32, not torch.float64"),
     "layout": (not_channels_last, "'stem.weight' is not stored channels last"),
 }
 
@@ -212,5 +212,5 @@ def test_refusals_name_the_thing(thing):
 def test_bytes_in_another_order_are_refused():
     source = noise(9, size=32)
     source.images = source.images.permute(0, 2, 1, 3)
-    with pytest.raises(Unfused, match="not bytes on the device"):
+    with pytest.raises(Unfused, match="need images that are bytes on the device"):
         fused(trainer_of(packed(resnets([0.25]), size=32), source))

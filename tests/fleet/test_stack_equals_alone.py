@@ -184,9 +184,9 @@ def test_a_stack_that_fails_on_the_device_trains_its_members_alone(tmp_path, mon
     with caplog.at_level("INFO"):
         list(fleet(jobs, tmp_path / "fleet"))
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
-    (path,) = {text for text in caplog.messages if "trains one network at a time" in text}
+    (path,) = {text for text in caplog.messages if "trains unpacked" in text}
     assert path.startswith(
-        "vit_patch4 of depth 1 trains one network at a time, some side by side. Faster ways are not used: "
+        "vit_patch4 of depth 1 trains unpacked, several networks at the same time. Faster modes are not used: "
     )
     assert path.endswith("Stacks fail here: no kernel for this")
 
@@ -201,8 +201,8 @@ def test_one_line_says_which_way_a_family_takes(tmp_path, caplog):
         list(fleet(jobs_of(specs, cap=0), tmp_path))
     told = sorted(own.getMessage() for own in caplog.records if own.name == "prunecast.paths")
     assert [text.partition(" trains ")[2].partition(".")[0] for text in told] == [
-        *("in packs along channels, uncompiled", "one network at a time, some side by side"),
-        "in stacks of one width, uncompiled",
+        *("in packs, eager", "unpacked, several networks at the same time"),
+        "in stacks, eager",
     ]
     assert "Operation 'flatten'" in told[2]
     assert "cannot be run for several networks at once" in told[1]
@@ -217,8 +217,8 @@ def test_devices_on_which_stacks_were_not_tried_train_networks_alone(tmp_path, m
     with caplog.at_level("INFO"):
         list(fleet(jobs, tmp_path / "fleet"))
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
-    assert all(text.startswith("A pack of 1 networks") for text in caplog.messages if "is ready" in text)
-    (path,) = (text for text in caplog.messages if "trains one network at a time" in text)
+    assert all(text.startswith("A pack of 1 network,") for text in caplog.messages if "is ready" in text)
+    (path,) = (text for text in caplog.messages if "trains unpacked" in text)
     assert path.endswith("Stacks have not been tried on cpu.")
 
 

@@ -163,7 +163,9 @@ def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool
             reset(trainer)
             step()
     except RuntimeError as failure:
-        LOG.warning("The step waits for the device, so every kernel is launched: %s", _in_one_line(failure))
+        LOG.warning(
+            "The step waits for the device, so it runs without a CUDA graph: %s", _in_one_line(failure)
+        )
         return False
     return True
 
@@ -176,7 +178,7 @@ def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
-        LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _in_one_line(failure))
+        LOG.warning("torch.compile failed, so the pack runs uncompiled: %s", _in_one_line(failure))
     else:
         runner.step, runner.mode = compiled, "compiled"
 
@@ -201,7 +203,7 @@ def _capture(runner: Runner) -> None:
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
-        LOG.warning("The step cannot be captured, so every kernel is launched: %s", _in_one_line(failure))
+        LOG.warning("The step cannot be captured, so it runs without a CUDA graph: %s", _in_one_line(failure))
         runner.graphs.clear()
 
 

@@ -27,6 +27,7 @@ from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_unpackabl
 from prunecast.fleet.streams import streams_left
 from prunecast.pruning import Chain
 from prunecast.spec import MODULE_CALLS, ChainSpec
+from prunecast.text import plural
 from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
@@ -34,12 +35,12 @@ PATH_LOG = logging.getLogger("prunecast.paths")
 """Logs one line per family: how it trains."""
 PATHS: Mapping[tuple[Arrangement, StepMode], str] = MappingProxyType(
     {
-        ("side by side", "fused"): "in packs along channels, by kernels of its own",
-        ("side by side", "compiled"): "in packs along channels, compiled",
-        ("side by side", "eager"): "in packs along channels, uncompiled",
-        ("stacked", "compiled"): "in stacks of one width, compiled",
-        ("stacked", "eager"): "in stacks of one width, uncompiled",
-        ("alone", "eager"): "one network at a time, some side by side",
+        ("side by side", "fused"): "in packs, fused",
+        ("side by side", "compiled"): "in packs, compiled",
+        ("side by side", "eager"): "in packs, eager",
+        ("stacked", "compiled"): "in stacks, compiled",
+        ("stacked", "eager"): "in stacks, eager",
+        ("alone", "eager"): "unpacked, several networks at the same time",
     }
 )
 CANDIDATE_BUDGETS = (8.0, 16.0, 32.0)
@@ -269,7 +270,7 @@ class RunnerPool:
             reasons.append(f"Compiling pays from {COMPILE_FROM[arrangement]:,} steps of a chain.")
         line = f"{kind.family} of depth {kind.depth} trains {PATHS[arrangement, runner.mode]}."
         if runner.mode != "fused" and reasons:
-            line += f" Faster ways are not used: {' '.join(reasons)}"
+            line += f" Faster modes are not used: {' '.join(reasons)}"
         if line not in self._logged:
             self._logged.add(line)
             PATH_LOG.info(line)
@@ -279,7 +280,12 @@ class RunnerPool:
         known = self._kinds[kind]
         if known.arrangement != "stacked":
             return False
-        LOG.warning("%s of depth %d cannot be stacked here: %r", kind.family, kind.depth, failure)
+        LOG.warning(
+            "A stack of %s of depth %d failed, so its networks train unpacked: %r",
+            kind.family,
+            kind.depth,
+            failure,
+        )
         self._why.setdefault(kind, []).append(f"Stacks fail here: {failure}")
         self._drop_idle()
         self._kinds[kind] = PacksOfKind(arrangement="alone", compiling=False)
@@ -316,7 +322,7 @@ class RunnerPool:
         if runner.mode == "fused":
             self._give_up_fusing(kind, shape, failure)
         else:
-            LOG.warning("A compiled pack failed, so the fleet continues uncompiled: %r", failure)
+            LOG.warning("A compiled pack failed, so its members train again uncompiled: %r", failure)
             self._kinds[kind].compiling = False
         self._drop_idle()
         return True
@@ -411,7 +417,7 @@ class RunnerPool:
         self._unfused[kind, width] = str(reason)
         level = logging.INFO if isinstance(reason, Unfused | Unpackable) else logging.WARNING
         names = (kind.family, kind.depth, width)
-        LOG.log(level, "Packs of %s of depth %d up to width %g train without fused steps: %s", *names, reason)
+        LOG.log(level, "Packs of %s of depth %d up to width %g are not fused: %s", *names, reason)
 
     def _try_to_fuse(self, kind: PackKind, width: float) -> None:
         """Raise the reason why packs cannot be fused, as far as a pack of one network shows it."""
@@ -460,7 +466,7 @@ class RunnerPool:
                 break
             except Exception as failure:
                 LOG.warning(
-                    "Packs could not be timed, so their budget of widths is the usual %g: %r", BUDGET, failure
+                    "Packs could not be timed, so they get the usual total width of %g: %r", BUDGET, failure
                 )
                 return BUDGET
             finally:
@@ -468,7 +474,7 @@ class RunnerPool:
         release_memory()
         chosen = best_budget(times)
         measured = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
-        LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, measured)
+        LOG.info("Packs get a total width of %g (a step takes, per unit of width, %s).", chosen, measured)
         return chosen
 
     def _step_seconds(self, kind: PackKind, shape: PackShape, chain: Chain) -> float:
@@ -537,8 +543,8 @@ def in_slot(kind: PackKind, slot: float | Slot, chain: Chain) -> nn.Module:
 
 def describe(shape: Shape) -> str:
     """The name of a pack in messages."""
-    sliced = " sliced" if any(isinstance(slot, Slot) for slot in shape) else ""
-    return f"A pack of {len(shape)}{sliced} networks, width {sum(widths(shape)):g},"
+    network = "sliced network" if any(isinstance(slot, Slot) for slot in shape) else "network"
+    return f"A pack of {plural(len(shape), network)}, width {sum(widths(shape)):g},"
 
 
 def release_memory() -> None:

@@ -57,6 +57,7 @@ from prunecast.fleet.runner import Runner, device_tensors
 from prunecast.fleet.runner_pool import RunnerPool
 from prunecast.fleet.slots import Shape, assign_slots, widths
 from prunecast.pruning import Record, Trained, needs_images, open_chain, run_chain, why_ended
+from prunecast.text import plural
 from prunecast.training import settings
 
 LOG = logging.getLogger(__name__)
@@ -312,7 +313,7 @@ class Scheduler:
 
     def _retry_in_halves(self, members: list[Member], failure: Exception) -> None:
         """Divide a failed pack into halves to find the member at fault; the plain loop trains one that fails alone."""
-        LOG.warning("A pack of %d failed: %r", len(members), failure)
+        LOG.warning("A pack of %s failed: %r", plural(len(members), "network"), failure)
         oom = isinstance(failure, torch.OutOfMemoryError)
         if not oom and self._pool.unstack(group_of(members[0]).kind, failure):
             self._queue.put_packs([members])

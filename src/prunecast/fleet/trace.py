@@ -34,11 +34,7 @@ def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
     try:
         return families.trace(model, image_shape)
     except families.UntraceableError as problem:
-        if problem.__cause__ is None:
-            raise Unpackable(f"{problem}.") from problem
-        raise Unpackable(
-            f"{problem}; conditions on tensors or their shapes are the usual reason."
-        ) from problem
+        raise Unpackable(f"{problem}.") from problem
 
 
 def refuse_shared_parameters(model: nn.Module) -> None:

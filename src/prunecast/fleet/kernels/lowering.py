@@ -117,7 +117,7 @@ class _Reader:
 
     def _layer(self, node: fx.Node, name: str, module: nn.Conv2d | nn.BatchNorm2d | nn.Linear) -> None:
         if name in self.called:
-            raise Unfused(f"{self._say(node)} is used twice, and a fused layer only once.")
+            raise Unfused(f"{self._say(node)} is used twice; fused steps use a layer once.")
         self.called.add(name)
         if isinstance(module, nn.Conv2d):
             self.bare.append((name, module, self._take(node, _argument(node, 0, "input"), "value").number))
@@ -172,7 +172,7 @@ class _Reader:
     def _add(self, node: fx.Node) -> None:
         """Translate a sum of two norms, or of a norm and a value in either order."""
         if len(node.args) != 2 or node.kwargs:
-            raise Unfused(f"{self._say(node)} is something else than a sum of two activations.")
+            raise Unfused(f"{self._say(node)} is not a sum of two activations.")
         first, second = (self._take(node, source, "norm", "value") for source in node.args)
         if first.kind == "value" and node.target in IN_PLACE:
             raise Unfused(
@@ -182,7 +182,7 @@ class _Reader:
             first, second = second, first
         if first.kind == "value" or (second.kind == "value" and second.number == 0):
             raise Unfused(
-                f"{self._say(node)} adds something else than a norm to a norm or a rectified value."
+                f"{self._say(node)} adds other things than a norm and a norm or a value after a ReLU."
             )
         role = "other" if second.kind == "value" else "shortcut"
         self.sums.append(Value(convolution=first.number, **{role: second.number}))
@@ -198,7 +198,7 @@ class _Reader:
     def _pool(self, node: fx.Node, output_size: Any) -> None:
         if output_size not in (1, (1, 1), [1, 1]):
             raise Unfused(
-                f"{self._say(node)} pools to {output_size}, and fused is the mean of an image alone."
+                f"{self._say(node)} pools to {output_size}; only the mean over the whole image is fused."
             )
         self._average(node)
 
@@ -225,11 +225,11 @@ class _Reader:
         item = self._find(node, source)
         if item.kind not in kinds:
             raise Unfused(
-                f"{self._say(node)} reads a {item.kind} ({item.maker}) where fused is a {' or '.join(kinds)}."
+                f"{self._say(node)} reads a {item.kind} ({item.maker}); fused steps need a {' or '.join(kinds)} there."
             )
         if item.kind != "value" and item in self.read:
             raise Unfused(
-                f"{self._say(node)} reads {item.maker} as a second one; only rectified values may be."
+                f"{self._say(node)} reads {item.maker} again; only values after a ReLU may have several readers."
             )
         self.read.add(item)
         return item
@@ -256,7 +256,7 @@ def _owned(name: str, blocks: Blocks) -> tuple[tuple[int, int], ...]:
     for slot, (rows, columns) in enumerate(blocks.members):
         plain = rows == slice(slot * classes, (slot + 1) * classes)
         if not isinstance(columns, slice) or not plain:
-            raise Unfused(f"Module {name!r} (Linear) has slot {slot} in places that are not side by side.")
+            raise Unfused(f"Module {name!r} (Linear) has channels of slot {slot} that are not contiguous.")
         owned.append((columns.start, columns.stop - columns.start))
     return tuple(owned)
 
@@ -276,7 +276,7 @@ def fused_convolution(
     out_size = in_size // module.stride[0]
     if out_size not in SIZES:
         raise Unfused(
-            f"Module {name!r} (Conv2d) makes images of {out_size}x{out_size}, and fused are {SIZES} alone."
+            f"Module {name!r} (Conv2d) makes images of {out_size}x{out_size}; only sides in {SIZES} are fused."
         )
     tiles = weight_tiles(blocks)
     _refuse_gaps(name, module, tiles)

@@ -166,11 +166,11 @@ def refuse_recipe(recipe: Recipe) -> None:
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
         if field.name not in FUSED_KEYS and value != field.default:
-            raise Unfused(f"Steps are fused with {field.name} {field.default}, not with {value}.")
+            raise Unfused(f"Fused steps need {field.name} {field.default}, not {value}.")
     if recipe.precision != "bf16":
-        raise Unfused(f"Only steps in bf16 are fused, not in {recipe.precision}.")
+        raise Unfused(f"Fused steps need precision bf16, not {recipe.precision}.")
     if recipe.augmentation == "resized-crop":
-        raise Unfused("Images that are cropped and scaled (resized-crop) are not fused.")
+        raise Unfused("Fused steps cannot crop and scale images (augmentation resized-crop).")
 
 
 def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedStep:
@@ -181,11 +181,9 @@ def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedSt
     source = trainer.source
     refuse_recipe(trainer.recipe)
     if not on_device(source):
-        raise Unfused(
-            "The images are not bytes on the device with one mean for each colour, so no step is fused."
-        )
+        raise Unfused("Fused steps need images that are bytes on the device, with one mean per colour.")
     if trainer.losses.dtype != torch.float32:
-        raise Unfused(f"Only parameters in float32 are fused, not in {trainer.losses.dtype}.")
+        raise Unfused(f"Fused steps need parameters in float32, not {trainer.losses.dtype}.")
     _refuse_layout(trainer)
     program = lower(trainer.pack, source.image_shape)
     device = trainer.cursor.device

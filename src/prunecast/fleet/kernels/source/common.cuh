@@ -1,6 +1,6 @@
-// What all kernels share: bfloat16 pairs in 32 bits, and a warp's matrix instructions.
+// Shared by all kernels: bfloat16 pairs in 32 bits, and a warp's matrix instructions.
 //
-// Activations are bfloat16 and lie as planes.cuh says; channels are a multiple of 16. Sums and gradients of parameters
+// Activations are bfloat16 in the layout of planes.cuh; channels are a multiple of 16. Sums and gradients of parameters
 // are float. All kernels run with one-dimensional blocks of whole warps.
 #pragma once
 
@@ -51,7 +51,7 @@ __device__ __forceinline__ uint32_t pair(float low, float high) {
     return both;
 }
 
-// The same, and zero for what is negative.
+// The same after a ReLU.
 __device__ __forceinline__ uint32_t rectified_pair(float low, float high) {
     uint32_t both;
     asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
@@ -61,7 +61,7 @@ __device__ __forceinline__ uint32_t rectified_pair(float low, float high) {
 __device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
 #endif
 
-// Adds to two neighbouring numbers, at once where the device can do that.
+// Adds to two neighbouring numbers, in one operation if the device can.
 __device__ __forceinline__ void add_two(float* to, float first, float second) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "f"(first), "f"(second) : "memory");

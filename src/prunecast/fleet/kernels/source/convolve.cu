@@ -1,9 +1,9 @@
-// A convolution of block-diagonal weights, forward or backward, with the batch norms on both sides.
+// A convolution with block-diagonal weights, forward or backward, together with the batch norms before and after it.
 //
-// Forward it reads y of the norm before (or an activation), normalises and rectifies on the way, and adds up its
-// output's sums for the norm behind. Backward it reads dz and y of the norm behind, makes the gradient of y on the
-// way, and ends with dz of the activation it belongs to: rectified, the gradient of a shortcut added, sums for that
-// norm added up.
+// Forward, it reads y, the input of the norm before (or an activation), applies norm and ReLU while reading, and sums
+// up the statistics of its output for the norm after it. Backward, it reads dz and y of the norm after it, computes
+// the gradient of y while reading, and writes dz of its own input: with the gradient of a shortcut added, the gradient
+// of the ReLU applied, and sums for that norm added up.
 //
 // A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of
 // the pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
@@ -26,12 +26,12 @@ constexpr int SHARES = WORKERS / TILES, MATRICES = ROWS * OUT / 16 / SHARES;
 constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, DOWN = MATRICES / ACROSS;
 static_assert(SPREAD == 1 || (BACK && KERNEL == 3 && MATRICES == 4 && OUT > 8), "a matrix for each kind of result");
 
-// What loaders bring at once. Planes of 8x8 come one by one, so that all loaders have one.
+// What loaders load at once. Planes of 8x8 are loaded one by one, so that all loaders have one.
 constexpr int INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - EDGE / HOP : EXTENT, GROUPS = ROWS < OUT ? 9 : OUT == 8 && !BACK ? 4 : 8;
 using Inputs = Piece<INPUT, GROUPS, BACK ? 4 : 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, EDGE>;
 static_assert(OUT <= 2 * ROWS);
 
-// Where a tile of results reads from, and the weights of its block.
+// The tiles that a tile of results reads, and the weights of its block.
 struct Item {
     int tile, tiles, source, sources;  // tiles of results, and those that are loaded for them
 };
@@ -154,7 +154,7 @@ __device__ __forceinline__ void add_between(
     }
 }
 
-// What is written, and backward what makes dz of it.
+// Where results are written, and what is needed to compute dz from them.
 struct End {
     uint2* out;
     const uint2* added;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void add_products(float (&sums)[4], const float (&v)[
     for (int i = 0; i < 4; ++i) sums[i] += v[i] * w[i];
 }
 
-// What a backward pass needs for the end of four results of one pixel.
+// What a backward pass needs to finish four results of one pixel.
 struct Ending {
     uint2 y, added, joined, shortcut_y;
 };
@@ -192,7 +192,7 @@ __device__ __forceinline__ void read_ending(const End& end, Ending& read, int64_
     if (SHORTCUT) read.shortcut_y = end.shortcut_y[at];
 }
 
-// Adds what another path brought, leaves nothing where the activation was rectified, writes, and adds up.
+// Adds the gradient of another path, sets it to zero where the ReLU did, writes it, and adds to the sums.
 __device__ __forceinline__ void finish_gradient(
     const End& end, const Ending& read, float (&v)[4], int64_t plane, int pixel, int quarter,
     float (&sums)[2 + SHORTCUT][4]) {
@@ -218,7 +218,7 @@ __device__ __forceinline__ void finish_gradient(
     }
 }
 
-// The end of four results of one pixel that are written as they are; forward they are added up, too.
+// Finishes four results of one pixel that are stored unchanged; forward, adds them to the sums, too.
 __device__ __forceinline__ void finish_pixel(
     const End& end, float (&v)[4], int64_t plane, int pixel, int quarter, float (&sums)[2 + SHORTCUT][4]) {
     uint2 rounded = make_uint2(pair(v[0], v[1]), pair(v[2], v[3]));
@@ -260,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     };
     const bool loads = warp >= WORKERS, working = !loads && mine < item.tiles;
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
-    if (loads) {  // and meet the other warps as often as these meet
+    if (loads) {  // and synchronise as often as the other warps
         const int row = max(top, 0);
         const Planes planes = {x, y, source_tiles, item.source, item.sources, row,
                                (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT, lines,
@@ -291,7 +291,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
             int64_t plane = (int64_t)image * result_tiles + tile;
             const int corner_pixel = part * ROWS * OUT + lane / 4 * SPREAD;
 #pragma unroll
-            for (int m = 0; m < MATRICES; m += 2) {  // several reads under way at once
+            for (int m = 0; m < MATRICES; m += 2) {  // several reads in flight
                 Ending read[4];
                 int pixel[4];
 #pragma unroll

@@ -1,4 +1,4 @@
-// The end of a pack: mean over pixels, every slot's own linear layer, cross entropy, and its gradient.
+// The head of a pack: mean over pixels, each slot's linear layer, cross entropy, and their gradients.
 //
 // A block takes IMAGES images and the slots parts[y] to parts[y + 1] - 1: grid (ceil(batch / IMAGES), parts). So
 // weights are read once for several images, and gradients of weights are summed over these before they are added to

@@ -1,9 +1,9 @@
-// The images of one step: looked up, mirrored, moved, scaled and joined side by side along channels.
+// The images of one step: looked up, mirrored, shifted, scaled and joined along channels.
 //
-// A block makes some rows of one image for some tiles of 16 channels: grid (parts of the height, batch, parts of the
-// tiles). It first brings the rows of bytes it needs into shared memory, many bytes at a time, because neighbouring
+// A block computes some rows of one image for some tiles of 16 channels: grid (parts of the height, batch, parts of the
+// tiles). It first loads the rows of bytes it needs into shared memory, many bytes at a time, because neighbouring
 // channels belong to different images. Then each warp writes one row of one tile after another, four pixels at once.
-// Images come out as activations lie (planes.cuh): (batch, channels / 16, height, width, 16).
+// Images are written in the layout of activations (planes.cuh): (batch, channels / 16, height, width, 16).
 #include "common.cuh"
 
 struct Place {

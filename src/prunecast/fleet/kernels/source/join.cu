@@ -1,5 +1,5 @@
-// The sum of a norm and a shortcut, rectified; and its gradient where a mean over all pixels follows.
-// Macro: SIZE of the images. A block does one plane: blockIdx.x is its tile of 16 channels, blockIdx.y its image.
+// The ReLU of the sum of a norm and a shortcut; and its gradient if a mean over all pixels follows.
+// Macro: SIZE of the images. A block computes one plane: blockIdx.x is its tile of 16 channels, blockIdx.y its image.
 #define LOADERS 0
 #include "planes.cuh"
 

@@ -1,8 +1,8 @@
-// How activations lie in memory, and how they come into shared memory.
+// The layout of activations in memory, and how they are loaded into shared memory.
 //
 // An activation is (images, channels / 16, size, size, 16) in bfloat16: the plane of one image and one tile of 16
-// channels lies in one piece. In shared memory a window of a plane is a list of pixels of 32 bytes, 48 bytes apart,
-// so that eight neighbouring pixels never meet in a bank.
+// channels is contiguous. In shared memory a window of a plane is a list of pixels of 32 bytes, 48 bytes apart, so that
+// eight neighbouring pixels are in different banks.
 #pragma once
 #include "common.cuh"
 
@@ -78,7 +78,7 @@ __device__ __forceinline__ uint32_t transformed(uint32_t x, uint32_t y, const fl
     return pair(a[0] * low(x) + (b[0] * low(y) + c[0]), a[1] * high(x) + (b[1] * high(y) + c[1]));
 }
 
-// Zeros, which stay wherever a window leaves the plane.
+// Zeros, for the parts of windows outside the plane.
 __device__ __forceinline__ void clear(unsigned char* to, int bytes) {
     for (int i = threadIdx.x * 16; i < bytes; i += THREADS * 16) *reinterpret_cast<uint4*>(to + i) = make_uint4(0, 0, 0, 0);
 }
@@ -113,7 +113,7 @@ struct Planes {
     int apart;          // bytes from one window to the next
 };
 
-// One of the pieces that a warp brings.
+// One of the pieces that a warp loads.
 struct Spot {
     int image, piece;
     bool there;

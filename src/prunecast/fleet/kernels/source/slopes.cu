@@ -1,11 +1,12 @@
 // The gradient of a convolution's weights.
 //
-// A block adds up, over ROWS rows of some images, products of dy (made of dz and y of the norm behind) and of what
-// the convolution read (made again from y of the norm before, or an activation). There is a team of warps for each
-// column of the kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share of the pixels; warps
-// of a team with the same pair are added up at the end. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
-// Piece), OUT size, ROWS, NORMED_INPUT (else it reads an activation), BUNDLE of images at once, BLOCKS that
-// should fit a multiprocessor.
+// A block sums up, over ROWS rows of some images, products of dy (computed from dz and y of the norm after the
+// convolution) and of the convolution's input (computed again from y of the norm before, or an activation). There is a
+// team of warps for each column of the kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share
+// of the pixels; warps of a team with the same pair are added up at the end.
+//
+// Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of Piece), OUT size, ROWS, NORMED_INPUT (else it reads an
+// activation), BUNDLE of images loaded at once, BLOCKS that should fit a multiprocessor.
 #if KERNEL == 3
 #define WORKERS 12
 #endif
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
         __syncthreads();
     };
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
-    if (loads) {  // and meet the other warps as often as these meet
+    if (loads) {  // and synchronise as often as the other warps
         const int top = part * ROWS * HOP - KERNEL / 2, row = max(top, 0);
         const Planes of_gradients = {dz, y, output_tiles, item.output, item.outputs, part * ROWS, ROWS * OUT, lines, gradients,
                                      ROWS * OUT * PIXEL};

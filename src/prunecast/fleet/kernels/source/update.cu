@@ -1,14 +1,14 @@
-// The optimizer's step for all tensors of a pack in one launch, and what else happens once a step.
+// The optimizer step for all tensors of a pack in one launch, and everything else that happens once per step.
 //
-// A table in device memory has one row of ROW numbers of 64 bits for each tensor, or for each batch norm with all
-// that belongs to it; addresses are 0 where there is nothing:
+// A table in device memory has one row of ROW numbers of 64 bits per tensor, or per batch norm with all its tensors;
+// the address of a missing tensor is 0:
 //
 //   kind TENSOR: kind, count, clear, parameter, momentum, mask, copy in bfloat16, gradient
 //   kind NORM:   kind, channels, clear, scale, momentum, mask, shift, momentum, mask, running mean, running variance,
-//                sums, values a channel, eps, momentum of the statistics (both as the bits of a float)
+//                sums, values per channel, eps, momentum of the statistics (both as the bits of a float)
 //
-// With `clear`, what was read as gradient or sums is zero afterwards, ready to be added to. The sums of a norm over
-// n values y a channel, and the gradients dz of what it gave, are [y | y^2 | dz | dz y], each over all channels.
+// With `clear`, gradients and sums are set to zero after they were read. The sums of a norm, over its inputs y and the
+// gradients dz of its outputs, are [y | y^2 | dz | dz y], each for all channels.
 #include "common.cuh"
 
 enum { ROW = 16, TENSOR = 0, NORM = 1 };
@@ -34,8 +34,8 @@ __device__ __forceinline__ void move_at(const Optimizer& by, const int64_t* row,
     move(by, w[at], v[at], gradient, mask ? mask[at] : 1.0f);
 }
 
-// Where all four are masked nothing can move: weights and momenta are zero there and stay so. Most of a
-// block-diagonal weight is like that, and need not be read.
+// If all four are masked, weights and momenta are zero and stay zero. Most of a block-diagonal weight is masked and need
+// not be read.
 __device__ __forceinline__ void move_four(const Optimizer& by, const int64_t* row, int64_t four) {
     const float4* masks = address<const float4>(row, 5);
     const float4 mask = masks ? masks[four] : make_float4(1.0f, 1.0f, 1.0f, 1.0f);
@@ -91,7 +91,7 @@ __device__ __forceinline__ void move_norm(const Optimizer& by, const int64_t* ro
     }
 }
 
-// Block b does elements blocks[b][1] to blocks[b][1] + step - 1 (a multiple of 4) of row blocks[b][0].
+// Block b updates elements blocks[b][1] to blocks[b][1] + step - 1 (a multiple of 4) of row blocks[b][0].
 extern "C" __global__ void __launch_bounds__(256)
     update(const int64_t* __restrict__ table, const int* __restrict__ blocks, const float* __restrict__ rates,
            const int64_t* __restrict__ cursor, float momentum, float decay, int step) {
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 EXPORT_KERNEL(update)
 
-// Counts the slots whose losses are finite numbers still, and goes on to the next step; one block.
+// Counts a step for each slot whose sum of losses is finite, and moves the cursor to the next step; one block.
 extern "C" __global__ void finish(const float* __restrict__ losses, int* __restrict__ healthy,
                                   int64_t* __restrict__ cursor, int slots) {
     for (int s = threadIdx.x; s < slots; s += blockDim.x)
@@ -115,7 +115,7 @@ extern "C" __global__ void finish(const float* __restrict__ losses, int* __restr
 }
 EXPORT_KERNEL(finish)
 
-// Writes sums of one value a channel whose mean and variance are the running ones; one block for each row.
+// Writes sums as of one value per channel, so that mean and variance are the running ones; one block per row.
 extern "C" __global__ void still(const int64_t* __restrict__ table) {
     const int64_t* row = table + int64_t(blockIdx.x) * ROW;
     if (row[0] != NORM) return;

@@ -154,6 +154,8 @@ SECTIONS = {
     "select": (Select, ""),
     "resources": (Resources, ""),
 }
+READING = ("--where", "--metric", "--column", "--depth-from", "--chance", "--without-too-large")
+"""Options that all commands with a table have; they are listed once."""
 FINDINGS = ("table", "laws", "choice", "studies")
 TABLES = ("names", "recipes", "provenance", "measured")
 """Functions of `prunecast.tables`."""
@@ -196,7 +198,15 @@ def commands() -> str:
         "meets the target, a chain failed or a file is damaged, 2 after a mistake, and 130 if it was stopped. Numbers "
         "may be fractions (1/4) and percentages (12%)."
     )
-    return page("Commands", lead, *parts)
+    fit = cli.get_command(context, "fit")
+    assert fit is not None
+    shared = [_option(own, context) for own in _options(fit, context) if own.opts[0] in READING]
+    reading = [
+        "## Options for reading a table",
+        "Commands that read a table of yours have these options, too.",
+        table(["option", "meaning", "default"], shared),
+    ]
+    return page("Commands", lead, *parts, *reading)
 
 
 def _command(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -204,8 +214,19 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     usage = " ".join(["prunecast", str(context.info_name), *command.collect_usage_pieces(context)])
     yield f"```text\n{usage}\n```"
     yield "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
-    rows = [_option(own, context) for own in command.get_params(context) if isinstance(own, click.Option)]
-    yield table(["option", "meaning", "default"], [row for row in rows if not row[0].endswith("`--help`")])
+    known = {own.opts[0]: own for own in _options(command, context)}
+    reads = known.keys() >= set(READING)
+    rows = [_option(own, context) for name, own in known.items() if not (reads and name in READING)]
+    if rows:
+        yield table(["option", "meaning", "default"], rows)
+    if reads:
+        yield "Also the [options for reading a table](#options-for-reading-a-table)."
+
+
+def _options(command: click.Command, context: click.Context) -> list[click.Option]:
+    """The options of a command, without those that all commands have."""
+    found = [own for own in command.get_params(context) if isinstance(own, click.Option)]
+    return [own for own in found if own.opts[0] not in ("--help", "--json")]
 
 
 def _option(own: click.Option, context: click.Context) -> list[str]:

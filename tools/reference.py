@@ -200,7 +200,7 @@ def commands() -> str:
     )
     fit = cli.get_command(context, "fit")
     assert fit is not None
-    shared = [_option(own, context) for own in _options(fit, context) if own.opts[0] in READING]
+    shared = [_option(own, context) for own in _options(fit, context) if own.opts[-1] in READING]
     reading = [
         "## Options for reading a table",
         "Commands that read a table of yours have these options, too.",
@@ -214,7 +214,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     usage = " ".join(["prunecast", str(context.info_name), *command.collect_usage_pieces(context)])
     yield f"```text\n{usage}\n```"
     yield "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
-    known = {own.opts[0]: own for own in _options(command, context)}
+    known = {own.opts[-1]: own for own in _options(command, context)}
     reads = known.keys() >= set(READING)
     rows = [_option(own, context) for name, own in known.items() if not (reads and name in READING)]
     if rows:
@@ -226,7 +226,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 def _options(command: click.Command, context: click.Context) -> list[click.Option]:
     """The options of a command, without those that all commands have."""
     found = [own for own in command.get_params(context) if isinstance(own, click.Option)]
-    return [own for own in found if own.opts[0] not in ("--help", "--json")]
+    return [own for own in found if own.opts[-1] not in ("--help", "--json")]
 
 
 def _option(own: click.Option, context: click.Context) -> list[str]:

@@ -4,18 +4,18 @@ A figure is one Vega-Lite specification of one or several panels. Where the page
 the same builder in `charts`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from prunecast import choice
+from prunecast import choice, studies
 from prunecast.errors import PrunecastError
 from prunecast.files import replace_file
-from prunecast.laws import AUTO, DEFAULT_LAW, HIGH_EDGE, LOW_EDGE, Fit, Floats, Role, fit
-from prunecast.report import charts, study_figures
+from prunecast.laws import AUTO, DEFAULT_LAW, HIGH_EDGE, LOW_EDGE, Fit, Floats, Role, fit, get_law
+from prunecast.report import charts
 from prunecast.report.charts import FittedTable, Hue
 from prunecast.report.curves import AXES, Curve, Slice, curves, family
 from prunecast.report.latex import latex_figure
@@ -41,7 +41,7 @@ from prunecast.report.vega import (
     rows,
     share_y,
 )
-from prunecast.table import Table
+from prunecast.table import CONFIGURATION, Table
 from prunecast.text import plural
 from prunecast.wording import numbers
 
@@ -49,6 +49,10 @@ LEVELS = 6
 """Contours of constant error in a panel."""
 VARIED = {Role.PLATEAU: (0.6, 0.8, 1.0), Role.SLOPE: (0.6, 1.0, 1.6), Role.SCALE: (0.3, 1.0, 3.0)}
 """Factors by which parameters are varied to show what they do."""
+LINE = 30
+"""Height of one entry on an axis of names."""
+ALONG = {"networks": "depth and width", "paper": "the paper's sizes"}
+"""Ways from small to large that are not one axis."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,17 +336,131 @@ def _regions(law: Fit, curve: Curve, unpruned: float, title: str) -> Spec:
     )
 
 
+def replicates_spread(fitted: FittedTable) -> Spec:
+    """Deviations of replicates from their mean against density, and their histogram with the law's deviations."""
+    kept = fitted.table.better_than_chance
+    grouped = kept.groupby([*CONFIGURATION, "level"])["error"]
+    several = grouped.transform("size") > 1
+    if not several.any():
+        raise PrunecastError("no network was trained twice, so there is no spread of replicates")
+    density = kept["density"][several].to_numpy()
+    off = 100 * (kept["error"] / grouped.transform("mean") - 1)[several].to_numpy()
+    x = log_axis("density", "density", density)
+    y = axis("off", "deviation, %", (1.05 * off.min(), 1.05 * off.max()))
+    scatter = [
+        fixed("rule", {"y": at(y, 0)}, color=FIGURE.ink),
+        dots(rows(density=density, off=off), {"x": x, "y": y}, 13, color=FIGURE.series[0]),
+    ]
+    edges = np.histogram_bin_edges(np.r_[off, 100 * fitted.rows.deviation], bins=30)
+    own, law = (100 * np.histogram(v, edges)[0] / len(v) for v in (off, 100 * fitted.rows.deviation))
+    x = axis("start", "deviation, %", (edges[0], edges[-1]))
+    y = axis("height", "share of networks, %", (0, 1.05 * max(own.max(), law.max())))
+    names = ["replicates", fitted.fit.title]
+    encoding = {"x": x, "y": y, "color": colour("hue", "", names, FIGURE)}
+    outline = bins(np.r_[edges, edges[-1]], np.r_[law, 0], names[1])
+    histogram = [
+        bars(bins(edges, own, names[0]), encoding, opacity=0.5),
+        layer(outline, "line", encoding, interpolate="step-after", strokeWidth=1.6),
+    ]
+    title = f"Deviations of replicates and of {fitted.fit.title}"
+    return figure([panel("Replicates around their mean", scatter), panel(title, histogram)])
+
+
+def sensitivity(fitted: FittedTable) -> Spec:
+    """σ over all rows against the number of networks, or of whole configurations, that were fitted."""
+    found = studies.sensitivity(fitted.table, law=fitted.fit.family_law)
+    panels = []
+    for what, title in (("points", "networks fitted"), ("configurations", "configurations fitted")):
+        layers = layers_of(charts.sensitivity_chart(found, what, title, FIGURE))
+        panels.append(
+            panel(title.capitalize(), layers, f"mean ± standard deviation of {found.repeats} repeats")
+        )
+    heading = f"How σ of {fitted.fit.title} falls as more is measured (dashed: the fit to all rows)"
+    return figure(panels, heading, one_legend=True)
+
+
+def _names(names: Sequence[str]) -> Spec:
+    """A vertical axis of names, from top to bottom."""
+    look = {"labelLimit": 0, "grid": True, "ticks": False, "labelPadding": 8, "labelOverlap": False}
+    return {"field": "name", "type": "nominal", "title": None, "sort": list(names), "axis": look}
+
+
+def extrapolation(fitted: FittedTable) -> Spec:
+    """Deviations on the larger half of the sizes after a fit to the smaller half, with those on the fitted half."""
+    steps = studies.extrapolation(fitted.table).steps
+    names = [f"{ALONG.get(s.along, numbers.axis(s.along))}, {get_law(s.law).title}" for s in steps]
+    halves = {"smaller half, fitted": "fitted", "larger half, predicted": "predicted"}
+    data = list[Row]()
+    for half, which in halves.items():
+        own = [getattr(step, which) for step in steps]
+        mean, std = (100 * np.array([getattr(one, name) for one in own]) for name in ("mean", "std"))
+        data += rows(name=names, hue=half, mean=mean, low=mean - std, high=mean + std)
+    ends = [0.0, *(row[end] for row in data for end in ("low", "high"))]
+    x = axis("mean", "deviation μ ± σ, %", (min(ends) - 0.5, max(ends) + 0.5))
+    beside = {"field": "hue", "sort": list(halves), "scale": {"paddingOuter": 0.6}}
+    y = {"y": _names(names), "yOffset": beside, "color": colour("hue", "", list(halves), FIGURE)}
+    layers = [
+        fixed("rule", {"x": at(x, 0)}, color=FIGURE.ink),
+        layer(data, "rule", {"x": {**x, "field": "low"}, "x2": {"field": "high"}, **y}, strokeWidth=1.6),
+        dots(data, {"x": x, **y}, 45),
+    ]
+    return figure([panel("From small to large", layers, size=(WIDE[0], LINE * len(names)))])
+
+
+def forms(fitted: FittedTable) -> Spec:
+    """Rms deviation of every form on configurations left out, with that in sample."""
+    scores = [one for one in studies.forms(fitted.table).scores if np.isfinite(one.left_out.rms)]
+    names = [f"{one.title} ({one.parameters})" for one in scores]
+    left_out = [100 * one.left_out.rms for one in scores]
+    data = [
+        *rows(name=names, hue="in sample", rms=[100 * one.in_sample.rms for one in scores]),
+        *rows(name=names, hue="left out", rms=left_out),
+    ]
+    x = axis("rms", "rms deviation √(μ² + σ²), %", (0, 1.05 * max(row["rms"] for row in data)))
+    y = _names(names)
+    hues = colour("hue", "configurations", ["in sample", "left out"], FIGURE)
+    spans = layer(
+        rows(name=names, rms=0, end=left_out),
+        "rule",
+        {"x": x, "x2": {"field": "end"}, "y": y},
+        color=FIGURE.faint,
+    )
+    title = "Forms, with their number of free parameters"
+    layers = [spans, dots(data, {"x": x, "y": y, "color": hues}, 50, clip=False)]
+    return figure([panel(title, layers, size=(WIDE[0], LINE * len(names)))])
+
+
+def dips(fitted: FittedTable) -> Spec:
+    """Error over unpruned error: where it falls below one, pruning first helps."""
+    measured, own, word = fitted.rows, fitted.hue, fitted.metric.word
+    ratio = measured.error / measured.unpruned
+    data = list[Row]()
+    for index, curve in enumerate(fitted.curves):
+        these = fitted.rows.of(curve)
+        label = numbers.size(getattr(curve, own.axis))
+        data += rows(line=index, hue=label, density=measured.density[these], ratio=ratio[these])
+    x = log_axis("density", "density", measured.density)
+    y = axis("ratio", f"{word} / unpruned {word}", (0.95 * float(ratio.min()), 1.5))
+    encoding = {"x": x, "y": y, "color": own.colour(FIGURE)}
+    layers = [
+        layer(data, "line", {**encoding, "detail": {"field": "line"}}, strokeWidth=1),
+        dots(data, encoding, 12),
+        fixed("rule", {"y": at(y, 1)}, color=FIGURE.ink),
+    ]
+    return figure([panel(f"Measured {word} over the unpruned {word}", layers, size=WIDE)])
+
+
 FIGURES: dict[str, Callable[[FittedTable], Spec]] = {
     "error-against-density": error_against_density,
     "estimated-against-actual": estimated_against_actual,
     "regions-and-roles": regions_and_roles,
     "contours": contours,
     "error-against-invariant": error_against_invariant,
-    "replicates-spread": study_figures.replicates_spread,
+    "replicates-spread": replicates_spread,
     "dense-error": dense_error,
-    "sensitivity": study_figures.sensitivity,
-    "extrapolation": study_figures.extrapolation,
-    "forms": study_figures.forms,
-    "dips": study_figures.dips,
+    "sensitivity": sensitivity,
+    "extrapolation": extrapolation,
+    "forms": forms,
+    "dips": dips,
     "frontier": frontier,
 }

@@ -120,8 +120,7 @@ def sealed(monkeypatch):
 
         return say
 
-    for kind, function in list(core._WORDED.items()):
-        monkeypatch.setitem(core._WORDED, kind, wrapped(function))
+    monkeypatch.setattr(core, "words", wrapped(core.words))
     return said
 
 
@@ -167,4 +166,4 @@ def test_every_finding_has_a_wording():
             yield from leaves(own)
 
     assert wording
-    assert [own for own in leaves(Finding) if own not in core._WORDED] == []
+    assert [own for own in leaves(Finding) if own not in core.words.registry] == []

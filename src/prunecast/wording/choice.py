@@ -134,7 +134,7 @@ def _out_of_reach(target: float, confidence: float, budget: bool) -> str:
     return f"No network of these sizes reaches {numbers.target(target)}{sure}{' within the budget' * budget}"
 
 
-@words(findings.TargetOutOfReach)
+@words.register
 def _target(finding: findings.TargetOutOfReach, metric: Metric) -> str:
     text = _out_of_reach(finding.target_error, finding.confidence, finding.budget)
     lowest = (
@@ -160,17 +160,17 @@ def network_beyond(finding: findings.NetworkBeyondMeasured) -> str:
     )
 
 
-@words(findings.NetworkBeyondMeasured)
+@words.register
 def _beyond(finding: findings.NetworkBeyondMeasured, metric: Metric) -> str:
     return f"Outside the measured range, {network_beyond(finding)}."
 
 
-@words(findings.MeasuredWithinBudget)
+@words.register
 def _within_budget(finding: findings.MeasuredWithinBudget, metric: Metric) -> str:
     return "This network was measured; the law predicts nothing better within the budget."
 
 
-@words(findings.MeasuredBeatsLaw)
+@words.register
 def _beats_law(finding: findings.MeasuredBeatsLaw, metric: Metric) -> str:
     size = _size(finding.predicted_size, finding.share_of_largest, finding.minimise)
     return (
@@ -179,7 +179,7 @@ def _beats_law(finding: findings.MeasuredBeatsLaw, metric: Metric) -> str:
     )
 
 
-@words(findings.ImpossibleByLawButMeasured)
+@words.register
 def _but_measured(finding: findings.ImpossibleByLawButMeasured, metric: Metric) -> str:
     text = (
         f"This target is impossible according to {get_law(finding.law).title}, which predicts "
@@ -193,7 +193,7 @@ def _but_measured(finding: findings.ImpossibleByLawButMeasured, metric: Metric) 
     return f"{text}. However, the rows measured for this network suggest that a new training run meets it."
 
 
-@words(findings.OutsideMeasured)
+@words.register
 def _outside(finding: findings.OutsideMeasured, metric: Metric) -> str:
     where = [*map(_range, finding.ranges), *map(_pair, finding.pairs)]
     if finding.density is not None:
@@ -226,7 +226,7 @@ def _pair(one: findings.MeasuredPair) -> str:
     )
 
 
-@words(findings.ParametersUndetermined)
+@words.register
 def _undetermined(finding: findings.ParametersUndetermined, metric: Metric) -> str:
     return (
         f"The data do not determine {listed(finding.symbols)}, so treat this as a guess; `prunecast fit` shows what to "
@@ -234,12 +234,12 @@ def _undetermined(finding: findings.ParametersUndetermined, metric: Metric) -> s
     )
 
 
-@words(findings.AnsweredByLaw)
+@words.register
 def _answered_by(finding: findings.AnsweredByLaw, metric: Metric) -> str:
     return f"The answer comes from {get_law(finding.law).title}."
 
 
-@words(findings.UnprunedErrorPredicted)
+@words.register
 def _unpruned_predicted(finding: findings.UnprunedErrorPredicted, metric: Metric) -> str:
     unpruned, off = numbers.error(finding.unpruned_error), f"{finding.deviation:.1%}"
     return (
@@ -248,12 +248,12 @@ def _unpruned_predicted(finding: findings.UnprunedErrorPredicted, metric: Metric
     )
 
 
-@words(findings.TrainedTooBriefly)
+@words.register
 def _too_briefly(finding: findings.TrainedTooBriefly, metric: Metric) -> str:
     return "Pruned networks are much better than unpruned ones, because training was too short; train longer."
 
 
-@words(findings.NoDenseLaw)
+@words.register
 def _no_dense_law(finding: findings.NoDenseLaw, metric: Metric) -> str:
     return (
         f"There are too few configurations to fit a law of the unpruned {metric.word}, so only measured sizes are "
@@ -261,23 +261,23 @@ def _no_dense_law(finding: findings.NoDenseLaw, metric: Metric) -> str:
     )
 
 
-@words(findings.ValidationErrorsUsed)
+@words.register
 def _validation(finding: findings.ValidationErrorsUsed, metric: Metric) -> str:
     return "The choice uses validation errors, so the test set remains an independent check."
 
 
-@words(findings.FittedWithoutTooLarge)
+@words.register
 def _without_too_large(finding: findings.FittedWithoutTooLarge, metric: Metric) -> str:
     return "The law was fitted without networks that are too large for their data."
 
 
-@words(findings.ExamplesMeasured)
+@words.register
 def _examples(finding: findings.ExamplesMeasured, metric: Metric) -> str:
     measured = ", ".join(f"{n:,.0f}" for n in finding.measured)
     return f"The answer is for {finding.num_examples:,.0f} training examples (measured: {measured})."
 
 
-@words(findings.DensityOnlyAtOtherSizes)
+@words.register
 def _other_sizes(finding: findings.DensityOnlyAtOtherSizes, metric: Metric) -> str:
     return (
         f"With {finding.num_examples:,.0f} examples, no network was pruned below density {finding.lowest_density:.3g}, "
@@ -285,7 +285,7 @@ def _other_sizes(finding: findings.DensityOnlyAtOtherSizes, metric: Metric) -> s
     )
 
 
-@words(findings.ChannelsRemoved)
+@words.register
 def _channels(finding: findings.ChannelsRemoved, metric: Metric) -> str:
     return (
         "In this table, pruning removes whole channels, so its networks are smaller dense networks. Density is the "
@@ -293,7 +293,7 @@ def _channels(finding: findings.ChannelsRemoved, metric: Metric) -> str:
     )
 
 
-@words(findings.CostFromTable)
+@words.register
 def _cost(finding: findings.CostFromTable, metric: Metric) -> str:
     name = {Measure.MULTIPLY_ADDS: "Multiply-adds", Measure.BYTES: "Bytes"}.get(finding.measure, "Latencies")
     text = f"{name} come from the table, so only measured sizes were considered."
@@ -326,12 +326,12 @@ def _predicted_latency(finding: findings.CostFromTable, deviation: float) -> str
     return "Latencies are measured; no other sizes were considered."
 
 
-@words(findings.SizesProportional)
+@words.register
 def _proportional(finding: findings.SizesProportional, metric: Metric) -> str:
     return f"Sizes are relative, because {_reason(finding)}; add a column `weights` to get real counts."
 
 
-@words(findings.CountsFromTable)
+@words.register
 def _from_table(finding: findings.CountsFromTable, metric: Metric) -> str:
     text = f"Parameter counts come from the table, because {_reason(finding)}"
     if finding.complete:
@@ -339,7 +339,7 @@ def _from_table(finding: findings.CountsFromTable, metric: Metric) -> str:
     return f"{text}. They leave out biases and normalisation; add a column `parameters` to include them."
 
 
-@words(findings.WidthFromCounts)
+@words.register
 def _width_from_counts(finding: findings.WidthFromCounts, metric: Metric) -> str:
     return (
         f"Width is the square root of a network's share of the largest one's {numbers.count(finding.largest)} "
@@ -347,7 +347,7 @@ def _width_from_counts(finding: findings.WidthFromCounts, metric: Metric) -> str
     )
 
 
-@words(findings.SizeInterpolated)
+@words.register
 def _interpolated(finding: findings.SizeInterpolated, metric: Metric) -> str:
     unpruned = f"{numbers.count(finding.weights)} prunable weights"
     if finding.never_pruned:

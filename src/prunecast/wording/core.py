@@ -5,6 +5,7 @@ The other modules of this package hold these functions, one module per package t
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import singledispatch
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -12,18 +13,13 @@ from prunecast.findings import Finding
 from prunecast.metric import Metric
 
 F = TypeVar("F", bound=Finding)
-_WORDED: dict[type[Finding], Callable[[Any, Metric], str]] = {}
 _TOGETHER: dict[type[Finding], Callable[[Any, Metric], str]] = {}
 
 
-def words(kind: type[F]) -> Callable[[Callable[[F, Metric], str]], Callable[[F, Metric], str]]:
-    """Register the function that turns one type of finding into a sentence, given the finding and the metric."""
-
-    def registered(function: Callable[[F, Metric], str]) -> Callable[[F, Metric], str]:
-        _WORDED[kind] = function
-        return function
-
-    return registered
+@singledispatch
+def words(finding: Finding, metric: Metric) -> str:
+    """A finding as a sentence; each type of finding registers a function for it."""
+    raise NotImplementedError(f"there are no words for {type(finding).__name__}")
 
 
 def words_together(
@@ -40,7 +36,7 @@ def words_together(
 
 def sentence(finding: Finding, metric: Metric = Metric.ERROR) -> str:
     """One finding as a sentence (or two) about this metric."""
-    return _WORDED[type(finding)](finding, metric)
+    return words(finding, metric)
 
 
 def sentences(findings: Iterable[Finding], metric: Metric = Metric.ERROR) -> list[str]:

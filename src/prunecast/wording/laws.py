@@ -53,7 +53,7 @@ def _too_steep(finding: found.CurvesTooShort, rows: int, place: str) -> str:
     )
 
 
-@words(found.NoRise)
+@words.register
 def _no_rise(finding: found.NoRise, metric: Metric) -> str:
     seen = f"No curve rises more than {finding.margin:.0%} above its unpruned {metric.word}"
     if finding.reached_chance:
@@ -67,7 +67,7 @@ def _no_rise(finding: found.NoRise, metric: Metric) -> str:
     return f"{seen}, so the data do not determine {listed(finding.symbols)}; {_advice(finding)}."
 
 
-@words(found.PlateauNotReached)
+@words.register
 def _plateau(finding: found.PlateauNotReached, metric: Metric) -> str:
     highest = numbers.target(finding.highest_error, 2)
     seen = f"no curve comes near its high plateau (the largest {metric.word} is {highest})"
@@ -77,7 +77,7 @@ def _plateau(finding: found.PlateauNotReached, metric: Metric) -> str:
     return f"{finding.symbol} is not determined: {seen}; {_advice(finding)}{fix}."
 
 
-@words(found.RiseTooShort)
+@words.register
 def _rise(finding: found.RiseTooShort, metric: Metric) -> str:
     seen = f"the {metric.word} never exceeds {numbers.target(finding.highest_error, 2)}"
     if finding.reached_chance:
@@ -85,7 +85,7 @@ def _rise(finding: found.RiseTooShort, metric: Metric) -> str:
     return f"{finding.symbol} is not determined: {seen}; {_advice(finding)}."
 
 
-@words(found.WideInterval)
+@words.register
 def _wide(finding: found.WideInterval, metric: Metric) -> str:
     ends = finding.lower, finding.upper
     low, high = (numbers.parameter(end, ends) for end in ends)
@@ -103,7 +103,7 @@ def _wide(finding: found.WideInterval, metric: Metric) -> str:
     return f"{text}; {how}, so that more rows lie between the two plateaus."
 
 
-@words(found.ScaleFollowsPlateau)
+@words.register
 def _scale(finding: found.ScaleFollowsPlateau, metric: Metric) -> str:
     because = f"{finding.symbol} is not determined because {finding.plateau_symbol} is not"
     if not finding.slope_symbol:
@@ -111,18 +111,18 @@ def _scale(finding: found.ScaleFollowsPlateau, metric: Metric) -> str:
     return f"{because}; only {finding.symbol}·{finding.plateau_symbol}^(1/{finding.slope_symbol}) is known."
 
 
-@words(found.TwoSizesOnly)
+@words.register
 def _two_sizes(finding: found.TwoSizesOnly, metric: Metric) -> str:
     return f"{finding.symbol} is based on only two {finding.axis}s, so it cannot be checked; train a third."
 
 
-@words(found.AtBound)
+@words.register
 def _at_bound(finding: found.AtBound, metric: Metric) -> str:
     limit = f"{finding.symbol} hit its search limit ({numbers.number(finding.bound)})"
     return f"{limit}." if finding.explained else f"{limit}, so its estimate is unreliable."
 
 
-@words(found.FlatProfile)
+@words.register
 def _flat(finding: found.FlatProfile, metric: Metric) -> str:
     values = listed(map(numbers.number, finding.values), "or")
     return (
@@ -131,7 +131,7 @@ def _flat(finding: found.FlatProfile, metric: Metric) -> str:
     )
 
 
-@words(found.OutsideInterval)
+@words.register
 def _outside(finding: found.OutsideInterval, metric: Metric) -> str:
     return (
         f"The estimate of {finding.symbol} lies outside its interval: the paper's fit treats measured unpruned "
@@ -147,7 +147,7 @@ def _several_outside(every: Sequence[found.OutsideInterval], metric: Metric) -> 
     )
 
 
-@words(found.DipsIgnored)
+@words.register
 def _dips(finding: found.DipsIgnored, metric: Metric) -> str:
     place = configuration(finding.depth, finding.width, finding.num_examples)
     follow = f" --law {finding.following_law} follows the dip." if finding.following_law else ""
@@ -160,7 +160,7 @@ def _dips(finding: found.DipsIgnored, metric: Metric) -> str:
     )
 
 
-@words(found.TooLarge)
+@words.register
 def _too_large(finding: found.TooLarge, metric: Metric) -> str:
     place = configuration(finding.depth, finding.width, finding.num_examples)
     verb, whose = ("is", "its") if finding.too_large == 1 else ("are", "their")
@@ -171,18 +171,18 @@ def _too_large(finding: found.TooLarge, metric: Metric) -> str:
     )
 
 
-@words(found.Missed)
+@words.register
 def _missed(finding: found.Missed, metric: Metric) -> str:
     place = configuration(finding.depth, finding.width, finding.num_examples)
     return f"The law fits {place} badly: deviation {numbers.deviation(finding)}."
 
 
-@words(found.MoreMissed)
+@words.register
 def _more_missed(finding: found.MoreMissed, metric: Metric) -> str:
     return f"It fits {plural(finding.count, 'more configuration')} just as badly."
 
 
-@words(found.FewConfigurations)
+@words.register
 def _few(finding: found.FewConfigurations, metric: Metric) -> str:
     return (
         f"With {plural(finding.configurations, 'configuration')} the intervals are based on the scatter of rows alone "
@@ -190,7 +190,7 @@ def _few(finding: found.FewConfigurations, metric: Metric) -> str:
     )
 
 
-@words(found.WidenedIntervals)
+@words.register
 def _widened(finding: found.WidenedIntervals, metric: Metric) -> str:
     return (
         f"With {finding.configurations} configurations (fewer than {finding.enough}) the intervals are widened on "
@@ -198,18 +198,18 @@ def _widened(finding: found.WidenedIntervals, metric: Metric) -> str:
     )
 
 
-@words(found.NoReplicates)
+@words.register
 def _no_replicates(finding: found.NoReplicates, metric: Metric) -> str:
     return "Without replicates, the noise of the measurements is unknown; train a second replicate to measure it."
 
 
-@words(found.AtChance)
+@words.register
 def _at_chance(finding: found.AtChance, metric: Metric) -> str:
     verb = "is" if finding.rows == 1 else "are"
     return f"{plural(finding.rows, 'row')} no better than chance ({finding.chance:g}) {verb} left out of the fit."
 
 
-@words(found.LawPreference)
+@words.register
 def _preference(finding: found.LawPreference, metric: Metric) -> str:
     difference = f"{finding.best_rms:.1%} versus {finding.other_rms:.1%} on configurations left out"
     if not finding.clear:
@@ -219,7 +219,7 @@ def _preference(finding: found.LawPreference, metric: Metric) -> str:
     return f"The data prefer {finding.best_title} (--law {finding.best_source}): {difference}."
 
 
-@words(found.LawsAveraged)
+@words.register
 def _averaged(finding: found.LawsAveraged, metric: Metric) -> str:
     laws = [f"{title} ({weight:.0%})" for title, weight in zip(finding.titles, finding.weights, strict=True)]
     missed = [f"{rms:.1%}" for rms in finding.rms]
@@ -251,7 +251,7 @@ def verdict_sentence(verdict: Verdict, *, trained_only: bool = True) -> str:
     return f"Trust in this law here: {verdict.trust}; {verdict_numbers(verdict)}.{only}"
 
 
-@words(found.AxisNeverVaried)
+@words.register
 def _never_varied(finding: found.AxisNeverVaried, metric: Metric) -> str:
     name = axis_name(finding.axis)
     value = f"{finding.value:,.0f}" if finding.axis == "num_examples" else f"{finding.value:g}"

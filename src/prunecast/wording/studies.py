@@ -11,25 +11,25 @@ from prunecast.wording.core import finding_as_json, words
 from prunecast.wording.laws import axis_name
 
 
-@words(findings.AxisNotVaried)
+@words.register
 def _axis_not_varied(own: findings.AxisNotVaried, metric: Metric) -> str:
     return (
         f"{capital(axis_name(own.axis))} does not vary in this table, so this study shows nothing about it."
     )
 
 
-@words(findings.TooFewSizes)
+@words.register
 def _too_few_sizes(own: findings.TooFewSizes, metric: Metric) -> str:
     return f"{capital(axis_name(own.axis))} has fewer than three sizes, so extrapolation along it cannot be tested."
 
 
-@words(findings.PaperSplitMissing)
+@words.register
 def _paper_split_missing(own: findings.PaperSplitMissing, metric: Metric) -> str:
     widths, depths = (listed(map(numbers.size, sizes)) for sizes in (own.widths, own.depths))
     return f"The paper's own split (widths {widths}, depths {depths}) is not in this table."
 
 
-@words(findings.CurvesAtBounds)
+@words.register
 def _curves_at_bounds(own: findings.CurvesAtBounds, metric: Metric) -> str:
     return (
         f"{own.at_bounds} of {own.curves} curves fitted alone hit the search limit of a parameter; the spreads "
@@ -37,7 +37,7 @@ def _curves_at_bounds(own: findings.CurvesAtBounds, metric: Metric) -> str:
     )
 
 
-@words(findings.NoNoiseOfReplicates)
+@words.register
 def _no_noise_of_replicates(own: findings.NoNoiseOfReplicates, metric: Metric) -> str:
     return (
         "No network was trained twice, so this table cannot show the noise of replicates. The roughness of its curves "
@@ -45,7 +45,7 @@ def _no_noise_of_replicates(own: findings.NoNoiseOfReplicates, metric: Metric) -
     )
 
 
-@words(findings.FewErrorsCrossed)
+@words.register
 def _few_errors_crossed(own: findings.FewErrorsCrossed, metric: Metric) -> str:
     crossed = f"{own.crossed} of {own.errors} {metric.plural}"
     if own.judged:
@@ -59,7 +59,7 @@ def _few_errors_crossed(own: findings.FewErrorsCrossed, metric: Metric) -> str:
     )
 
 
-@words(findings.NoRectangle)
+@words.register
 def _no_rectangle(own: findings.NoRectangle, metric: Metric) -> str:
     return "No set of curves that leave the low plateau spans the axes of the law at one number of examples."
 

@@ -10,7 +10,7 @@ from prunecast.text import listed, plural
 from prunecast.wording.core import words, words_together
 
 
-@words(found.ColumnReadAs)
+@words.register
 def _column_read_as(finding: found.ColumnReadAs, metric: Metric) -> str:
     value = finding.column + (f" / {finding.divided_by:g}" if finding.divided_by != 1 else "")
     if finding.complement:
@@ -21,24 +21,24 @@ def _column_read_as(finding: found.ColumnReadAs, metric: Metric) -> str:
     return f"Column {finding.column} is read as {finding.name}{formula}."
 
 
-@words(found.ColumnDefined)
+@words.register
 def _column_defined(finding: found.ColumnDefined, metric: Metric) -> str:
     return f"{finding.name} is {finding.formula}, as requested."
 
 
-@words(found.ColumnEmpty)
+@words.register
 def _column_empty(finding: found.ColumnEmpty, metric: Metric) -> str:
     instead = dict.fromkeys((*CONFIGURATION, "replicate"), "it is assumed to be 1 in every row")
     instead["level"] = "levels are computed from the densities"
     return f"Column {finding.column} is empty; {instead.get(finding.name, 'it is not used')}."
 
 
-@words(found.DepthsFromNames)
+@words.register
 def _depths_from_names(finding: found.DepthsFromNames, metric: Metric) -> str:
     return f"Depths are the numbers in column {finding.column}: {', '.join(map(str, finding.depths))}."
 
 
-@words(found.SizeFromParameters)
+@words.register
 def _size_from_parameters(finding: found.SizeFromParameters, metric: Metric) -> str:
     return (
         f"Column {finding.column} is the only size, so width is the square root of {finding.column} / "
@@ -46,7 +46,7 @@ def _size_from_parameters(finding: found.SizeFromParameters, metric: Metric) -> 
     )
 
 
-@words(found.BaselineShared)
+@words.register
 def _baseline_shared(finding: found.BaselineShared, metric: Metric) -> str:
     which = f"method {finding.method}" if finding.method else "no method"
     return (
@@ -55,12 +55,12 @@ def _baseline_shared(finding: found.BaselineShared, metric: Metric) -> str:
     )
 
 
-@words(found.ColumnKeptAs)
+@words.register
 def _column_kept_as(finding: found.ColumnKeptAs, metric: Metric) -> str:
     return f"Column {finding.column} is kept as {finding.name}."
 
 
-@words(found.ColumnAbsent)
+@words.register
 def _column_absent(finding: found.ColumnAbsent, metric: Metric) -> str:
     return f"Column {finding.column} is absent; it is assumed to be 1 in every row."
 
@@ -71,29 +71,29 @@ def _columns_absent(every: Sequence[found.ColumnAbsent], metric: Metric) -> str:
     return f"Columns {columns} are absent; they are assumed to be 1 in every row."
 
 
-@words(found.LevelsComputed)
+@words.register
 def _levels_computed(finding: found.LevelsComputed, metric: Metric) -> str:
     return "Column level is absent; levels are computed from the densities."
 
 
-@words(found.RowsSelected)
+@words.register
 def _rows_selected(finding: found.RowsSelected, metric: Metric) -> str:
     values = ", ".join(f"{column} = {value}" for column, value in finding.where)
     verb = "is" if finding.rows == 1 else "are"
     return f"{finding.rows:,} of {plural(finding.total, 'row')} {verb} used: {values}."
 
 
-@words(found.ReplicatesNumbered)
+@words.register
 def _replicates_numbered(finding: found.ReplicatesNumbered, metric: Metric) -> str:
     return f"The {finding.labels} labels in column {finding.column} are numbered from 1."
 
 
-@words(found.ChanceAssumed)
+@words.register
 def _chance_assumed(finding: found.ChanceAssumed, metric: Metric) -> str:
     return f"The chance error of {finding.dataset} is assumed to be {finding.chance_error:g}."
 
 
-@words(found.UnprunedErrorsAveraged)
+@words.register
 def _unpruned_errors_averaged(finding: found.UnprunedErrorsAveraged, metric: Metric) -> str:
     return (
         f"Unpruned {metric.plural} are means over the rows with density 1; column {finding.column} differs from them "
@@ -101,7 +101,7 @@ def _unpruned_errors_averaged(finding: found.UnprunedErrorsAveraged, metric: Met
     )
 
 
-@words(found.TooLargeLeftOut)
+@words.register
 def _too_large_left_out(finding: found.TooLargeLeftOut, metric: Metric) -> str:
     if finding.reason is None or finding.first is None:
         return "No configuration is too large for its data, so none is left out."

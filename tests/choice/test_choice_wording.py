@@ -113,7 +113,7 @@ SENTENCES = [
     ),
     (findings.TrainedTooBriefly(), "because training was too short; train longer"),
     (findings.NoDenseLaw(), "too few configurations to fit a law of the unpruned loss"),
-    (findings.ValidationErrorsUsed(), "made by validation errors"),
+    (findings.ValidationErrorsUsed(), "uses validation errors"),
     (findings.FittedWithoutTooLarge(), "without networks that are too large for their data"),
     (
         findings.ExamplesMeasured(num_examples=5e4, measured=(3125, 5e4)),

@@ -113,6 +113,8 @@ COLUMN_NOTES = """\
   `training_steps`) replace it, provided that networks with several values were pruned.
 - If there is no depth and width, `parameters` (`params`, `num_params`, `model_size`) is the size. Width is then the
   square root of the network's share of the largest network's parameters.
+- A cell may be a fraction (1/4), a percentage (93.1%), a count (125M) or a ratio (10x). Spreads such as ± 0.2 or (0.2)
+  after a value are not used, and LaTeX markup is skipped.
 - Missing levels are counted from the densities of a configuration; densities within 0.01% are one level.
 - The digest of a table covers the metric, the four names and the numbers, but not formatting or the order of rows and
   columns."""

@@ -12,8 +12,21 @@ _CONTROL = re.compile(
 )
 
 
-_COUNT = re.compile(r"\d[kmb](?![a-z0-9])", re.IGNORECASE)
-_PERCENT = re.compile(r"[\s_]*[(\[]?(?:%|percent|pct)[)\]]?\s*$", re.IGNORECASE)
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s?([kmb])(?![a-z0-9])", re.IGNORECASE)
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
+_PERCENT = re.compile(r"[\s_]*(?:\bin\s+)?[(\[]?(?:%|percent|pct)[)\]]?\s*$", re.IGNORECASE)
+_AVERAGE = re.compile(r"^(?:mean|average|avg)[\s_]+|[\s_]*[\s_(\[](?:mean|average|avg)[)\]]?$", re.IGNORECASE)
+_SPREAD = re.compile(
+    r"_?(?:±|\\pm\b|\+/?-(?=[\s.\d]))|(?<=[\d%])\s*(?:\([^()]*\d[^()]*\)|\[[^\[\]]*\d[^\[\]]*\])%?$"
+)
+"""What stands between a value and its spread: 93.4 ± 0.2, 93.4 \\pm 0.2, 93.4 +/- 0.2 or 93.4 (0.2)."""
+_MARKUP = re.compile(r"\\(?:text|math)(?:bf|it|rm)\b|\\(?:underline|emph)\b|[${}]|\*\*|\\(?=%)")
+"""What LaTeX and Markdown write around a number."""
+_UNIT = re.compile(r"([\d.]+)\s*(?:([kmb])|[x×])", re.IGNORECASE)
+"""A count such as 125M, or a ratio such as 10x."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_WORD = re.compile(r"[a-z][a-z0-9]*")
+_SEPARATOR_LINE = re.compile(rb"\A\"?sep=[,;\t]\"?(?=\n)", re.IGNORECASE)
 _CUTOFF = re.compile(r"@?\d[\d:._-]*$")
 _DECIMAL_COMMA, _DECIMAL_POINT = (
     re.compile(rb'(?:^|[;\t\n])[ "]*[+-]?\d*' + mark + rb'\d+[ "]*(?:$|[;\t\n])') for mark in (b",", rb"\.")
@@ -69,15 +82,21 @@ def normalized(name: str) -> str:
     return re.sub(r"[\s\-_.\u00ad\u200b-\u200d\u2060\ufeff]+", "", name).casefold()
 
 
-def has_count(name: str) -> bool:
-    """Whether a name has a number in thousands, millions or billions in it, such as the 1.4b of pythia-1.4b."""
-    return _COUNT.search(name) is not None
+def count_in(name: str) -> float | None:
+    """The number in thousands, millions or billions in a name, such as the 1.4b of pythia-1.4b; None without one."""
+    found = _COUNT.search(name)
+    return None if found is None else float(found[1]) * _UNITS[found[2].lower()]
 
 
 def without_percent(name: str) -> tuple[str, bool]:
     """A name without the unit at its end, as in "error (%)" or sparsity_pct, and whether there was one."""
     plain = _PERCENT.sub("", name)
     return plain, plain != name
+
+
+def without_average(name: str) -> str:
+    """A name without the word that says that its values are means, as in acc_mean."""
+    return _AVERAGE.sub("", name.strip())
 
 
 def without_cutoff(name: str) -> str:
@@ -102,6 +121,40 @@ def parse_number(text: str) -> float:
         return value
     except (ZeroDivisionError, OverflowError):
         raise ValueError(f"{text} is not a number") from None
+
+
+def cell_number(cell: str) -> float:
+    """A cell of a printed table as a number: 93.4 ± 0.2, 50\\%, 125M or 10x; anything else is a ValueError."""
+    value, spread = split_spread(cell)
+    unit = _UNIT.fullmatch(value)
+    if unit is not None:
+        return float(unit[1]) * _UNITS[(unit[2] or "").lower()]
+    if "_" in value:
+        raise ValueError(f"{cell} is a name")
+    return parse_number(f"{value}%" if spread.endswith("%") and not value.endswith("%") else value)
+
+
+def split_spread(cell: str) -> tuple[str, str]:
+    """A cell without markup: the value before its spread, and the spread."""
+    plain = _MARKUP.sub("", cell)
+    found = _SPREAD.search(plain)
+    return (plain[: found.start()].strip(), plain[found.start() :].strip()) if found else (plain.strip(), "")
+
+
+def without_number(name: str) -> tuple[str, float] | None:
+    """A name with 0 for the only number in it, and that number; None if it has none or several."""
+    found = _NUMBER.findall(name)
+    return (_NUMBER.sub("0", name), float(found[0])) if len(found) == 1 else None
+
+
+def name_words(name: str) -> list[str]:
+    """The words in a name, in lower case: f1 and score in F1-score (%)."""
+    return _WORD.findall(name.casefold())
+
+
+def without_separator_line(text: bytes) -> bytes:
+    """A table without the line sep=; by which Excel names the separator."""
+    return _SEPARATOR_LINE.sub(b"", text)
 
 
 def plain_count(text: str, digits: int = 6) -> int | None:

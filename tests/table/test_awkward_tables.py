@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from prunecast.cli import cli
 from prunecast.table import TableError, read
+from prunecast.table.values import as_numbers
 from prunecast.wording import sentences
 
 DENSITIES = tuple(0.7**level for level in range(9))
@@ -64,6 +65,32 @@ def percentages() -> pd.DataFrame:
     ).rename(columns={"error (%)": "test error"})
 
 
+def wide(pattern: str, cell: Callable[[float], str]) -> pd.DataFrame:
+    """One row per network, one column per sparsity."""
+    own = names("ResNet-{}").assign(column=lambda own: [pattern.format(1 - one) for one in own["density"]])
+    own["cell"] = [cell(error) for error in own["error"]]
+    return own.pivot(index="Model", columns="column", values="cell").reset_index()
+
+
+def by_depth() -> pd.DataFrame:
+    """One row per sparsity, one column per network."""
+    own = curves((20, 32, 56), "depth").assign(Sparsity=lambda own: 1 - own["density"])
+    own["name"] = [f"resnet{depth}" for depth in own["depth"]]
+    own["accuracy"] = 100 - 100 * own["error"]
+    return own.pivot(index="Sparsity", columns="name", values="accuracy").reset_index()
+
+
+def language_models() -> pd.DataFrame:
+    own = curves((0.125, 1.3, 6.7), "size").rename(columns={"error": "wikitext2 ppl"})
+    own["model"] = [{0.125: "OPT-125m", 1.3: "OPT-1.3b", 6.7: "OPT-6.7b"}[size] for size in own.pop("size")]
+    return own
+
+
+def unusual_baseline() -> pd.DataFrame:
+    own = baseline()
+    return own.assign(method=own["method"].replace("dense", "Before pruning"))
+
+
 ONE_OPTION: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
     "depths in names": (lambda: names("resnet{}"), "--depth-from Model"),
     "depths in names with a hyphen": (lambda: names("Conv-{} (C10)"), "--depth-from Model"),
@@ -97,6 +124,42 @@ ONE_OPTION: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
         lambda: curves().assign(mAP50_95=lambda own: 1 - own["error"]).drop(columns="error"),
         "--metric mAP50_95",
     ),
+    "one column per sparsity in percent": (
+        lambda: wide("{:.4%}", lambda error: f"{100 - 100 * error:.4f}"),
+        "--melt sparsity,accuracy --depth-from Model",
+    ),
+    "one column per sparsity, with errors": (
+        lambda: wide("sparsity_{:.6f}", lambda error: f"{error:.6f}"),
+        "--melt sparsity,error --depth-from Model",
+    ),
+    "one column per network": (by_depth, "--melt depth,accuracy"),
+    "a unit in brackets and percent signs": (
+        lambda: (
+            curves()
+            .assign(**{"Sparsity [%]": lambda own: [f"{100 - 100 * one:.6f}%" for one in own["density"]]})
+            .drop(columns="density")
+        ),
+        "--column 'density=1-Sparsity [%]'",
+    ),
+    "a unit in words": (
+        lambda: curves().assign(**{"error in %": lambda own: 100 * own["error"]}).drop(columns="error"),
+        "--column 'error=error in %/100'",
+    ),
+    "a mean of accuracies": (
+        lambda: (
+            curves().assign(acc_mean=lambda own: 100 - 100 * own["error"], acc_std=1).drop(columns="error")
+        ),
+        "--column error=1-acc_mean/100",
+    ),
+    "a score with a unit": (
+        lambda: (
+            curves()
+            .assign(**{"F1-score (%)": lambda own: 100 - 100 * own["error"], "seconds": 3.0})
+            .drop(columns="error")
+        ),
+        "--metric '1-F1-score (%)'",
+    ),
+    "a baseline with a name of its own": (unusual_baseline, "--where 'method=global magnitude'"),
     "a width of another name": (lambda: curves(name="alpha"), "--column width=alpha"),
     "channels": (lambda: curves((64, 32, 16), name="channels"), "--column width=channels"),
     "a share of the data": (fractions, "--column num_examples=n_fraction"),
@@ -179,6 +242,24 @@ def as_they_are() -> dict[str, tuple[pd.DataFrame, list[str]]]:
             plain.assign(Accuracy=100 - 100 * plain["error"]).drop(columns="error"),
             ["Column Accuracy is read as error = 1 - Accuracy / 100."],
         ),
+        "values with a spread": (
+            plain.assign(
+                sparsity=[rf"{100 * value:.8f}\%" for value in 1 - plain["density"]],
+                Accuracy=[rf"${100 * value:.8f} \pm 0.2$" for value in 1 - plain["error"]],
+            ).drop(columns=["density", "error"]),
+            [
+                "Column sparsity is read as density = 1 - sparsity.",
+                "Column Accuracy is read as error = 1 - Accuracy / 100.",
+                "Column Accuracy has spreads such as 93.4 ± 0.2 or 93.4 (0.2); only the first number is used.",
+            ],
+        ),
+        "ratios with a sign, bold errors": (
+            plain.assign(
+                compression=[f"{1 / value:.12f}x" for value in plain["density"]],
+                error=[rf"\textbf{{{value:.12f}}}" for value in plain["error"]],
+            ).drop(columns="density"),
+            ["Column compression is read as density = 1 / compression."],
+        ),
         "a baseline of one method": (
             pd.concat([pruned.assign(method="magnitude"), dense.assign(method="dense")]),
             ["3 rows of unpruned networks with method dense are also used for magnitude."],
@@ -201,6 +282,47 @@ def test_it_is_read_as_it_is_and_says_so(name: str, tmp_path: Path) -> None:
     there = table.frame.sort_values(["width", "density"])
     for column in ("density", "error"):
         np.testing.assert_allclose(there[column], own[column], rtol=1e-9)
+
+
+def test_a_number_is_read_in_spite_of_its_spread_unit_and_markup() -> None:
+    cells = {
+        "93.4 ± 0.2": 93.4, "93.4±.2%": 0.934, "93.4% ± 0.2%": 0.934, "93.4 +/- 1": 93.4, "93.4 (0.2)": 93.4,
+        "93.4 [92.1, 94.0]": 93.4, r"$\mathbf{12.3}_{\pm 0.1}$": 12.3, "**0.1**": 0.1, "10x": 10, "125M": 125e6,
+        "1.3B": 1.3e9, "10k": 1e4, r"50\%": 0.5,
+    }  # fmt: skip
+    np.testing.assert_allclose(as_numbers(pd.Series(list(cells))), list(cells.values()))
+    words = ["0.9 (diverged)", "(3)", "seed-3", "1_000", "1.2.3M", "±", "—", "93,4", "5 of 7"]
+    assert np.isnan(as_numbers(pd.Series(words))).all()
+
+
+def test_names_of_language_models_give_their_numbers_of_parameters() -> None:
+    own = language_models()
+    with pytest.raises(TableError, match=r"--metric 'wikitext2 ppl' \("):
+        read(own)
+    with pytest.raises(TableError, match=r"--column parameters=model \("):
+        read(own, metric="wikitext2 ppl")
+    table = read(own, metric="wikitext2 ppl", columns={"parameters": "model"})
+    np.testing.assert_allclose(np.unique(table.frame["width"]) ** 2, [0.125 / 6.7, 1.3 / 6.7, 1])
+
+
+def test_empty_cells_of_columns_that_become_rows_are_left_out() -> None:
+    own = pd.DataFrame({"width": [1, 2], "0%": [0.1, 0.08], "50%": [0.2, np.nan], "0.5 GB": [1, 1]})
+    table = read(own, melt="sparsity,error")
+    assert table.frame[["width", "density"]].to_numpy().tolist() == [[1, 1], [2, 1], [1, 0.5]]
+    for names, words in (("sparsity", "must be two names"), ("0%,50%", "no two columns")):
+        with pytest.raises(TableError, match=words):
+            read(own, melt=names)
+
+
+def test_columns_that_nothing_names_get_the_options_to_name_them() -> None:
+    with pytest.raises(TableError, match="--column density=COLUMN --column error=COLUMN"):
+        read(pd.DataFrame({"Breite": [1], "Dichte": [1], "Fehler": [0.1]}))
+    with pytest.raises(TableError, match="remove the lines above it"):
+        read(
+            pd.DataFrame(
+                {"Results of May": ["width", 1], "unnamed_2": ["density", 1], "unnamed_3": ["error", 0.1]}
+            )
+        )
 
 
 def test_a_selected_method_keeps_the_unpruned_networks_of_its_own() -> None:
@@ -270,7 +392,9 @@ def test_names_of_networks_that_depth_and_width_tell_apart_only_together() -> No
 
 def test_numbers_of_parameters_in_names_are_not_taken_for_depths() -> None:
     frame = pd.concat([curves((1.0,)).drop(columns="width").assign(model=name) for name in PYTHIAS])
-    with pytest.raises(TableError, match="replace it with a column params of these numbers") as refused:
+    with pytest.raises(
+        TableError, match="named by their numbers of parameters, use --column parameters=model"
+    ) as refused:
         read(frame)
     assert "depth" not in str(refused.value)
     counts = {"pythia-70m": 70e6, "pythia-410m": 410e6, "pythia-1b": 1e9, "pythia-1.4b": 1.4e9}

@@ -91,6 +91,8 @@ ALIKE = {
     "spaces": GOOD.replace(b",", b" ,  "),
     "quotes": b'"density","error"\n"1","0.08"\n"0.8","0.081"\n"0.64","0.085"\n',
     "exponents": b"density,error\n1e0,8e-2\n8E-1,8.1e-2\n.64,.085\n",
+    "separator named by Excel": b"sep=;\r\n" + GOOD.replace(b",", b";").replace(b"\n", b"\r\n"),
+    "empty rows of a spreadsheet": GOOD + b",\n , \n",
     "gzip": gzip.compress(GOOD),
 }
 

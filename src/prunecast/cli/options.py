@@ -88,6 +88,12 @@ TABLE = (
         "--depth-from", metavar="COLUMN", help="Take depths from a column of names such as resnet20."
     ),
     click.option(
+        "--melt",
+        metavar="NAME,NAME",
+        help="Make rows of columns such as 50%, 80% and 90%: what the numbers in their names are and what their cells "
+        "hold, such as sparsity,accuracy.",
+    ),
+    click.option(
         "--chance", type=Number(), help="Error of guessing, if prunecast does not know the dataset."
     ),
     click.option(
@@ -142,13 +148,14 @@ class Source:
     metric: str
     columns: tuple[str, ...]
     depth_from: str | None
+    melt: str | None
     chance: float | None
     without_too_large: bool
 
     @property
     def read_otherwise(self) -> bool:
         """Whether an option selects or converts rows of the table."""
-        return bool(self.where or self.columns or self.depth_from or self.without_too_large) or (
+        return bool(self.where or self.columns or self.depth_from or self.melt or self.without_too_large) or (
             self.chance is not None
         )
 
@@ -161,6 +168,7 @@ class Source:
             where=_pairs("--where", self.where, "COLUMN=VALUE, for example num_examples=50000"),
             columns=_pairs("--column", self.columns, "NAME=FORMULA, for example density=1-sparsity"),
             depth_from=self.depth_from,
+            melt=self.melt,
         )
         return table.without_too_large() if self.without_too_large else table
 

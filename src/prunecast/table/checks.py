@@ -16,9 +16,19 @@ from prunecast.table.counts import check_counts
 from prunecast.table.options import column_option, depth_option, metric_option, where_option
 from prunecast.table.parse import Places
 from prunecast.table.prepare import PERCENT, SIZES, in_percent, is_empty, split_depths
-from prunecast.table.selection import UNPRUNED, distinct, matches, matching, selected, without_method
-from prunecast.table.values import COUNT, POSITIVE, SHARE, Limit, Numbers, Rows, as_numbers, checked
-from prunecast.text import has_count, normalized
+from prunecast.table.selection import distinct, matches, matching, selected, without_method
+from prunecast.table.values import (
+    COUNT,
+    POSITIVE,
+    SHARE,
+    Limit,
+    Numbers,
+    Rows,
+    as_numbers,
+    checked,
+    has_spreads,
+)
+from prunecast.text import count_in, normalized
 
 LOSS = "loss"
 """The column of test losses, which tables of prunecast have beside that of errors."""
@@ -80,6 +90,11 @@ class RawTable:
             instead=self._loss(),
         )
 
+    @property
+    def dense(self) -> Rows:
+        """Which rows are unpruned networks."""
+        return np.asarray(self.bound["density"].of(as_numbers(self.frame["density"])) == 1, dtype=np.bool_)
+
     def _loss(self) -> str:
         """The option that fits the losses beside the errors; "" where they cannot be fitted either."""
         if LOSS not in self.frame or self.bound["error"].column == LOSS:
@@ -134,8 +149,8 @@ class RawTable:
         """Unpruned networks without a method, of configurations that the rows prune and do not have unpruned."""
         if "method" not in self.bound:
             return np.zeros(len(rows), dtype=np.bool_)
-        dense = self.bound["density"].of(as_numbers(self.frame["density"])) == 1
-        baseline = dense & without_method(self.frame["method"])
+        dense = self.dense
+        baseline = dense & without_method(self.frame["method"], dense)
         if not baseline.any():
             return np.zeros(len(rows), dtype=np.bool_)
         for name, value in others.items():
@@ -198,7 +213,8 @@ def canonical_frame(raw: RawTable) -> tuple[pd.DataFrame, tuple[Finding, ...]]:
     frame = pd.DataFrame({**columns, **extra})
     for position, (name, value) in enumerate(names.items()):
         frame.insert(position, name, value)
-    return frame, (*raw.findings, *_absent(raw), *numbering, *_averaged(raw, stated, unpruned))
+    found = (*raw.findings, *_spreads(raw), *_absent(raw), *numbering, *_averaged(raw, stated, unpruned))
+    return frame, found
 
 
 def _single(raw: RawTable, name: str) -> str:
@@ -217,16 +233,18 @@ def _single(raw: RawTable, name: str) -> str:
 
 def _remedy(raw: RawTable, name: str, values: Sequence[str]) -> str:
     """How to get along with several values of a name: select one, or take depths from them."""
-    pruned = [value for value in values if normalized(value) not in UNPRUNED]
-    first = next(iter(pruned if name == "method" and pruned else filter(None, values)))
+    first = next(filter(None, values))
+    if name == "method":
+        methods = raw.frame["method"][~without_method(raw.frame["method"], raw.dense)]
+        first = min((str(method).strip() for method in methods.unique()), default=first)
     select, heading = f"Select one with {where_option(name, first)}.", raw.places.heading(name)
     depths = name == "family" and "depth" not in raw.bound
-    counted = depths and all(map(has_count, values))
+    counted = depths and all(count_in(value) is not None for value in values)
     if name == "family" and _each_of_one_size(raw, counts=counted or not depths):
         sizes = "their sizes are in other columns"
         return f"If these are networks of one family, remove column {heading}: {sizes}. {select}"
     if counted:
-        wanted = "replace it with a column params of these numbers"
+        wanted = f"use {column_option(parameters=heading)}"
         return (
             f"If these are networks of one family, named by their numbers of parameters, {wanted}. {select}"
         )
@@ -355,6 +373,16 @@ def _refuse_unknown_unpruned(columns: Mapping[str, Column], unpruned: Numbers, r
             f" {title('error', raw.metric)}. Add its row with density 1, or a column"
             f" {title('unpruned_error', raw.metric)}."
         )
+
+
+def _spreads(raw: RawTable) -> list[Finding]:
+    """Which columns of numbers have a spread after their values."""
+    numbers = (name for name in raw.bound if name not in {*NAMES, "replicate"})
+    return [
+        findings.SpreadsIgnored(column=raw.places.heading(name))
+        for name in numbers
+        if has_spreads(raw.frame[name])
+    ]
 
 
 def _absent(raw: RawTable) -> list[Finding]:

@@ -1,6 +1,6 @@
 """The canonical columns, their synonyms, and the matching of a header to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,7 +10,15 @@ import numpy.typing as npt
 from prunecast.errors import TableError
 from prunecast.metric import SCORE, Metric
 from prunecast.table.options import column_option, metric_option
-from prunecast.text import nearest, normalized, plain_count, without_cutoff, without_percent
+from prunecast.text import (
+    name_words,
+    nearest,
+    normalized,
+    plain_count,
+    without_average,
+    without_cutoff,
+    without_percent,
+)
 
 NAMES = ("family", "dataset", "method", "recipe")
 CONFIGURATION = ("depth", "width", "num_examples")
@@ -62,7 +70,9 @@ _ERROR = {
     "error": _words(
         "test_error err test_err eps epsilon error_rate test_error_rate top1_error top1_err classification_error"
     ),
-    "unpruned_error": _words("eps_np epsilon_np dense_error error_np error_dense error_unpruned"),
+    "unpruned_error": _words(
+        "eps_np epsilon_np dense_error error_np error_dense error_unpruned baseline_error"
+    ),
 }
 _LOSS = {
     "error": _words("test_loss perplexity test_perplexity ppl cross_entropy val_loss validation_loss"),
@@ -72,9 +82,13 @@ _LOSS = {
     ),
 }
 _COMPLEMENTS = {
-    "density": _words("sparsity pruned fraction_pruned pruned_fraction pruning_ratio"),
-    "error": _words("accuracy acc test_accuracy test_acc top1 top1_accuracy top1_acc"),
-    "unpruned_error": _words("unpruned_accuracy dense_accuracy accuracy_np accuracy_dense"),
+    "density": _words(
+        "sparsity sparsity_ratio sparsity_level pruned fraction_pruned pruned_fraction pruning_ratio"
+    ),
+    "error": _words("accuracy acc test_accuracy test_acc top1 top1_accuracy top1_acc acc@1 acc1"),
+    "unpruned_error": _words(
+        "unpruned_accuracy dense_accuracy accuracy_np accuracy_dense baseline_accuracy baseline_acc"
+    ),
 }
 _INVERSES = {
     "density": _words("compression compression_ratio compression_rate compression_factor"),
@@ -205,14 +219,16 @@ def bind(
     columns: Sequence[str],
     metric: Metric,
     label: str,
-    largest: Mapping[str, float],
+    largest: Callable[[], Mapping[str, float]],
+    melt: Callable[[], str],
     empty: Sequence[str] = (),
 ) -> dict[str, Binding]:
     """Match a header to the canonical columns; ambiguous and missing columns are refused.
 
     With a metric other than errors, the canonical `error` is the column of that name or one of its synonyms, never a
     column of errors. If a required column is missing, the refusal suggests a column of numbers without a known meaning
-    (`largest` is the largest value of each), or says that it is among the `empty` ones.
+    (`largest` gives the largest value of each), says that it is among the `empty` ones, or gives the sentence
+    of `melt`, which makes rows of columns.
     """
     found = {name: _bind_one(name, columns, metric, label) for name in CANONICAL}
     bound = {name: binding for name, binding in found.items() if binding is not None}
@@ -224,7 +240,9 @@ def bind(
                 f"{label}: column {hollow.column} is empty, but a table needs {title(name, metric)} in every row."
             )
     if missing:
-        unused = _unused(bound, columns, largest, metric)
+        if option := melt():
+            raise TableError(f"{label}: {_absent(missing, columns, metric)} {option}")
+        unused = _unused(bound, columns, largest(), metric)
         raise TableError(f"{label}: {_missing(missing, columns, metric, unused)}")
     return bound
 
@@ -283,20 +301,41 @@ def _missing(missing: list[str], columns: Sequence[str], metric: Metric, unused:
             f"there is no column {name}, which {metric_option(name)} needs. Leave that option out to use the errors in "
             f"column {other}, or rename the column to {name} if it holds {metric.plural}."
         )
-    text = (
-        f"there is no column {' and no column '.join(names)}. A table needs density and {title('error', metric)};"
-        f" the columns found are {', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}."
-    )
+    text = _absent(missing, columns, metric)
     formulas = {title(name, metric): formula for name in missing if (formula := _guess(name, metric, unused))}
     if formulas:
         read = " and ".join(f"{formula} as {name}" for name, formula in formulas.items())
         return f"{text} To read {read}, use {column_option(**formulas)}."
-    if len(missing) > 1:
-        return text
     if other is not None:
         return f"{text} To read column {other}, use {metric_option(_metric_name(other))}."
-    likely = nearest(names[0], columns) or (next(iter(unused)) if len(unused) == 1 else None)
-    return text if likely is None else f"{text} {_suggested(missing[0], likely, metric)}"
+    measured = [name for name in unused if _metric_in(name)] if missing == ["error"] else []
+    if len(measured) == 1 and metric is Metric.ERROR:
+        return f"{text} To read column {measured[0]}, use {metric_option(_metric_in(measured[0]))}."
+    unclear = [name for name, most in unused.items() if names[0] != "density" or most <= 100]
+    likely = nearest(names[0], columns) or (unclear[0] if len(unclear) == 1 else None)
+    if likely is None or len(missing) > 1:
+        return f"{text} {_any_column(names, columns)}"
+    return f"{text} {_suggested(missing[0], likely, metric)}"
+
+
+def _absent(missing: Sequence[str], columns: Sequence[str], metric: Metric) -> str:
+    """Which required columns are missing, and which there are."""
+    absent = " and no column ".join(title(name, metric) for name in missing)
+    found = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    needed = f"A table needs density and {title('error', metric)}"
+    return f"there is no column {absent}. {needed}; the columns found are {found}."
+
+
+def _any_column(names: Sequence[str], columns: Sequence[str]) -> str:
+    """How to name columns whose meaning nothing shows."""
+    if sum(column.startswith("unnamed_") for column in columns) >= len(columns) / 2:
+        return "If the header is not the first line, remove the lines above it."
+    options = " ".join(f"--column {name}=COLUMN" for name in names)
+    which = "them" if len(names) > 1 else "it"
+    return (
+        f"Name the {'columns that hold' if len(names) > 1 else 'column that holds'} {which} with {options}, where "
+        "1-COLUMN is for a sparsity or an accuracy, and COLUMN/100 for percentages."
+    )
 
 
 _PARTS = ("test", "val", "eval", "")
@@ -311,13 +350,12 @@ def _guess(canonical: str, metric: Metric, unused: Mapping[str, float]) -> str |
     found: dict[str, str] = {}
     for column, most in unused.items():
         path, _, last = column.rpartition("/")
-        plain, percent = without_percent(last)
-        word = normalized(plain)
+        word = normalized(without_average(without_percent(last)[0]))
         if word not in same | complements | inverses or "train" in normalized(path):
             continue
         transform = _transform(word, complements, inverses)
         share = (canonical == "density" or metric.is_share) and transform is not Transform.INVERSE
-        divided = f"{column}/100" if share and (percent or 1 < most <= 100) else column
+        divided = f"{column}/100" if share and 1 < most <= 100 else column
         part = next(own for own in _PARTS if own in normalized(path))
         found.setdefault(part, _FORMULA[transform].format(divided))
     return next((found[part] for part in _PARTS if part in found), None)
@@ -351,6 +389,15 @@ def _metric_name(column: str) -> str:
         if word in {normalized(pattern.format(own)) for own in (known, *others) for pattern in _MEASURED}:
             return known
     return str(Metric.LOSS)
+
+
+def _metric_in(column: str) -> str:
+    """A column as a metric, if its name has a word for one, such as wikitext2 ppl or F1-score (%); else ""."""
+    words = set(map(normalized, name_words(column)))
+    for known, before in ((_SCORES, SCORE), (_LOWER, "")):
+        if words & {normalized(word) for own, others in known.items() for word in (own, *others)}:
+            return before + column
+    return ""
 
 
 def _of_other_metric(columns: Sequence[str], metric: Metric) -> str | None:

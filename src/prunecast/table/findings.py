@@ -32,6 +32,26 @@ class ColumnDefined(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SpreadsIgnored(Finding):
+    """Values of a column have a spread, such as 93.4 ± 0.2, which is not used."""
+
+    kind: ClassVar[str] = "spreads_ignored"
+    column: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnsMelted(Finding):
+    """Columns whose names differ only in a number were made rows."""
+
+    kind: ClassVar[str] = "columns_melted"
+    columns: tuple[str, ...]
+    number: str
+    """the new column of the numbers in their names"""
+    value: str
+    """the new column of their cells"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ColumnEmpty(Finding):
     """A column has no value in any row, and is ignored."""
 

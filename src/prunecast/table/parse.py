@@ -19,7 +19,7 @@ from prunecast.errors import TableError, first_line
 from prunecast.files import read_input
 from prunecast.metric import Metric
 from prunecast.table.columns import NAMES, synonyms
-from prunecast.text import decimal_commas, normalized, plural
+from prunecast.text import decimal_commas, normalized, plural, without_separator_line
 
 Integers = npt.NDArray[np.int64]
 LARGEST_TEXT = 256 << 20
@@ -56,7 +56,11 @@ class Places:
 
     def keep(self, chosen: npt.NDArray[np.bool_]) -> "Places":
         """The places of the chosen rows."""
-        return replace(self, numbers=self.numbers[chosen])
+        return self.at(self.numbers[chosen])
+
+    def at(self, numbers: Integers) -> "Places":
+        """The places of rows with these numbers."""
+        return replace(self, numbers=numbers)
 
     def place(self, row: int) -> str:
         """A row as text: "line 7"."""
@@ -207,11 +211,15 @@ def _text(data: bytes, label: str) -> tuple[pd.DataFrame, Places]:
         raise TableError(f"{label} cannot be parsed as a table ({problem}); save it as plain CSV.") from None
     if len(frame) != len(lines) - 1:
         raise TableError(f"{label} cannot be split into rows; save it as plain CSV again.")
-    return frame, Places(label=label, unit="line", numbers=lines[1:])
+    places = Places(label=label, unit="line", numbers=lines[1:])
+    filled = frame.notna().any(axis=1).to_numpy()  # spreadsheets write rows of separators alone
+    if filled.all():
+        return frame, places
+    return frame[filled].reset_index(drop=True), places.keep(filled)
 
 
 def _utf8(data: bytes, label: str) -> bytes:
-    """The text without a byte-order mark and with plain line ends."""
+    """The text with plain line ends, without a byte-order mark and the line by which Excel names the separator."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         data.isascii() or data.decode("utf-8")
@@ -220,6 +228,7 @@ def _utf8(data: bytes, label: str) -> bytes:
         raise TableError(f"{label}, line {line}: this is not UTF-8 text; save the file as UTF-8.") from None
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    data = without_separator_line(data)
     if not data.strip():
         raise TableError(f"{label} is empty; a table needs a header and at least one row.")
     return data

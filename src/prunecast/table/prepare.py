@@ -22,7 +22,7 @@ from prunecast.table.options import column_option
 from prunecast.table.parse import Places
 from prunecast.table.selection import find_column
 from prunecast.table.values import Numbers, as_numbers, not_a_number
-from prunecast.text import did_you_mean, listed, normalized, parse_number
+from prunecast.text import count_in, did_you_mean, listed, normalized, parse_number
 
 SETTABLE = (*CANONICAL, *COUNTS, "chance_error")
 """Names that a caller can define a column as."""
@@ -156,6 +156,8 @@ def _define(frame: pd.DataFrame, name: str, formula: str, places: Places) -> tup
     """The frame with a column of this name by a formula; a plain name renames the column."""
     binding = parse_formula(formula, list(frame.columns), places.label)
     values: Any = frame[binding.column]
+    if name == "parameters" and np.isnan(as_numbers(values)).any():
+        values = values.map(lambda cell: count_in(str(cell)) or cell)
     if binding.computed:
         given = as_numbers(values)
         words = np.isnan(given) & np.array([isinstance(own, str) and bool(own.strip()) for own in values])

@@ -37,11 +37,12 @@ UNPRUNED = {
 """Names for the method of a network that is not pruned."""
 
 
-def without_method(column: "pd.Series[Any]") -> Rows:
-    """Which rows have a method that means no pruning, or no method."""
+def without_method(column: "pd.Series[Any]", dense: Rows) -> Rows:
+    """Which rows have no method, one whose name means no pruning, or one that pruned none of its networks."""
     labels, names = pd.factorize(column.astype(object))
-    unpruned = np.array([*(normalized(str(name)) in UNPRUNED for name in names), True])
-    return np.asarray(unpruned[labels], dtype=np.bool_)
+    never = np.bincount(labels[labels >= 0], weights=~dense[labels >= 0], minlength=len(names)) == 0
+    named = np.array([normalized(str(name)) in UNPRUNED for name in names], dtype=np.bool_)
+    return np.asarray([*(named | never), True], dtype=np.bool_)[labels]
 
 
 def selected(rows: Rows, where: Mapping[str, object]) -> findings.RowsSelected:

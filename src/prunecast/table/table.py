@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from prunecast.errors import TableError
 from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.spec import ErrorRise, Unpruned, pooled_noise, too_large
-from prunecast.table import shipped
+from prunecast.table import shipped, wide
 from prunecast.table.checks import (
     RawTable,
     canonical_frame,
@@ -229,6 +230,7 @@ def read(
     where: Mapping[str, object] | None = None,
     columns: Mapping[str, str] | None = None,
     depth_from: str | None = None,
+    melt: str | None = None,
 ) -> Table:
     """Read and check a table of pruning results.
 
@@ -240,6 +242,7 @@ def read(
         where: values of columns; only the rows that have them are kept, before anything is checked.
         columns: canonical columns as formulas of others, such as {"density": "1-sparsity/100"}.
         depth_from: a column of names such as resnet20, whose numbers are depths.
+        melt: what the numbers in columns such as 50%, 80%, 90% are, and what their cells hold: "sparsity,accuracy".
 
     Returns:
         The table in canonical columns, with findings about what was renamed, converted or assumed.
@@ -252,14 +255,22 @@ def read(
     frame, places, name = _open(source)
     if frame.empty:
         raise TableError(f"{places.label} has no rows; a table needs at least one.")
+    melted: list[Finding] = []
+    if melt is not None:
+        frame, places, *melted = wide.melt(frame, melt, places)
     prepared = prepare(frame, places, kind, columns, depth_from)
     frame = prepared.frame
-    numeric = [own for own in frame.columns if pd.api.types.is_numeric_dtype(frame[own])]
-    largest = {own: float(np.fmax.reduce(as_numbers(frame[own]), initial=-np.inf)) for own in numeric}
-    bound = bind(list(frame.columns), kind, places.label, largest, prepared.empty)
+    bound = bind(
+        list(frame.columns),
+        kind,
+        places.label,
+        partial(_largest, frame),
+        partial(wide.melt_suggestion, frame, kind),
+        prepared.empty,
+    )
     frame, bound, sizes = last_axes(frame, bound)
     raw = RawTable.renamed(frame, places, bound, kind)
-    raw = replace(raw, findings=(*prepared.findings, *sizes, *raw.findings)).where(where or {})
+    raw = replace(raw, findings=(*melted, *prepared.findings, *sizes, *raw.findings)).where(where or {})
     frame, found = canonical_frame(raw)
     guess, assumed = _chance(frame, kind, chance, raw.places)
     return Table(
@@ -271,6 +282,12 @@ def read(
         columns=frozenset(raw.bound) | (set(COUNTS) & set(frame.columns)),
         findings=(*found, *assumed),
     )
+
+
+def _largest(frame: pd.DataFrame) -> dict[str, float]:
+    """The largest number of each column that has one."""
+    values = {own: as_numbers(frame[own]) for own in frame.columns}
+    return {own: float(np.nanmax(numbers)) for own, numbers in values.items() if not np.isnan(numbers).all()}
 
 
 def as_table(source: Table | str | Path | pd.DataFrame) -> Table:

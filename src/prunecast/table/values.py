@@ -10,7 +10,7 @@ import pandas as pd
 from prunecast.table.columns import CONFIGURATION, COSTS, COUNTS, Binding, Transform
 from prunecast.table.options import column_option
 from prunecast.table.parse import Places
-from prunecast.text import normalized, parse_number
+from prunecast.text import cell_number, normalized, split_spread
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.bool_]
@@ -19,8 +19,8 @@ TINY = 1e-12
 LARGEST = 1e15
 """Larger whole numbers are not exact as float64."""
 
-SHARES = {"/", "%"}
-"""What a cell with a fraction or a percentage contains."""
+LONGEST = 100
+"""No number has more characters."""
 SHOWN = 60
 """How many characters of a cell are shown."""
 
@@ -52,7 +52,11 @@ COUNT = Limit(low=0, includes_low=True, whole=True)
 
 
 def as_numbers(column: "pd.Series[Any]") -> Numbers:
-    """The column as float64, fractions and percentages such as 1/4 and 25% included; NaN for what is not a number."""
+    """The column as float64; NaN for what is not a number.
+
+    Fractions, percentages, counts and ratios such as 1/4, 25%, 125M and 10x are numbers; so are those with a spread or
+    markup, such as 93.4 ± 0.2 and \\textbf{93.4}.
+    """
     kind = getattr(column.dtype, "kind", "O")
     if kind in "bmMc":
         return np.full(len(column), np.nan)
@@ -65,7 +69,7 @@ def as_numbers(column: "pd.Series[Any]") -> Numbers:
     values = np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
     if kind == "O":
         unread = np.isnan(values)
-        values[unread] = [_share(cell) for cell in column[unread]]
+        values[unread] = [_number(cell) for cell in column[unread]]
     return values
 
 
@@ -76,12 +80,21 @@ def _bounded(cell: object) -> object:
     return cell
 
 
-def _share(cell: object) -> float:
-    """A fraction or a percentage as a number."""
+def _number(cell: object) -> float:
+    """A cell of text as a number; NaN if it is none."""
+    if not isinstance(cell, str) or len(cell) > LONGEST:
+        return np.nan
     try:
-        return parse_number(cell) if isinstance(cell, str) and SHARES & {*cell} else np.nan
+        return cell_number(cell)
     except ValueError:
         return np.nan
+
+
+def has_spreads(column: "pd.Series[Any]") -> bool:
+    """Whether some cells have a spread after the value, which is not read."""
+    if getattr(column.dtype, "kind", "O") != "O":
+        return False
+    return any(isinstance(cell, str) and split_spread(cell)[1] for cell in column)
 
 
 def checked(

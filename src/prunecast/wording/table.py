@@ -77,6 +77,20 @@ def _levels_computed(finding: found.LevelsComputed, metric: Metric) -> str:
 
 
 @words.register
+def _spreads_ignored(finding: found.SpreadsIgnored, metric: Metric) -> str:
+    return f"Column {finding.column} has spreads such as 93.4 ± 0.2 or 93.4 (0.2); only the first number is used."
+
+
+@words.register
+def _columns_melted(finding: found.ColumnsMelted, metric: Metric) -> str:
+    first, last = finding.columns[0], finding.columns[-1]
+    return (
+        f"The {len(finding.columns)} columns {first} to {last} are read as rows, with the numbers in their names as "
+        f"{finding.number} and their cells as {finding.value}."
+    )
+
+
+@words.register
 def _rows_selected(finding: found.RowsSelected, metric: Metric) -> str:
     values = ", ".join(f"{column} = {value}" for column, value in finding.where)
     verb = "is" if finding.rows == 1 else "are"

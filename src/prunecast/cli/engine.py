@@ -102,32 +102,22 @@ def plan(
         listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
         echo(dumps(show.plans_as_json(listed)) if as_json else show.plans(listed))
         return
-    from prunecast.sweep import (
-        never_pruned_lines,
-        overview,
-        removable_units_lines,
-        replaced_weights_lines,
-        usual_jobs,
-    )
+    from prunecast.sweep import overview, usual_jobs
 
     planned = read(plan, scale, data)
-    seen, measured = overview(planned), None
-    left_dense = list(never_pruned_lines(seen.plan))
+    seen, measured, threads = overview(planned), None, None
+    at_once = min(jobs or usual_jobs(device, planned.chains), seen.chains) if device == "cpu" else 1
     if not no_estimate:
         from prunecast.sweep import estimation, torch_device
 
         if torch_device(device).type == "cuda":
             echo("Timing packs of networks, for up to a minute per family ...", err=True)
         measured = estimation.estimate(seen.plan, device)
-    at_once = min(jobs or usual_jobs(device, planned.chains), seen.chains) if device == "cpu" else 1
-    threads = None
-    if measured is not None and device == "cpu":
-        threads = estimation.more_threads(seen.plan, at_once)
+        threads = estimation.more_threads(seen.plan, at_once) if device == "cpu" else None
     if as_json:
-        echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense, threads)))
+        echo(dumps(show.plan_as_json(seen, measured, at_once, threads)))
     else:
-        notes = [*left_dense, *removable_units_lines(seen.plan), *replaced_weights_lines(seen.plan)]
-        echo(show.plan(seen, measured, at_once, notes, threads))
+        echo(show.plan(seen, measured, at_once, threads))
 
 
 @click.command()
@@ -241,9 +231,9 @@ def check(store: Path, as_json: bool) -> None:
     from dataclasses import asdict
 
     from prunecast.pruning import verify_store
-    from prunecast.sweep import check_lines
+    from prunecast.sweep import wording
 
     found = verify_store(store)
-    echo(dumps({**asdict(found), "store": str(store)}) if as_json else "\n".join(check_lines(found)))
+    echo(dumps({**asdict(found), "store": str(store)}) if as_json else "\n".join(wording.check_lines(found)))
     if found.faults:
         raise SystemExit(1)

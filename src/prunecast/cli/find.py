@@ -260,14 +260,17 @@ class _ShownSearch:
         from prunecast.cli.make import card_text, make_shown, order_text
         from prunecast.export import order
 
-        several = len(self.wanted.targets) > 1
+        several, metric = len(self.wanted.targets) > 1, self.wanted.metric
         folder = self.output / (f"network-{target:g}" if several else "network")
 
         for attempt in range(ATTEMPTS):
             state = next(one for one in self.rounds[-1].decision.states if one.target_error == target)
             fitted = self.rounds[-1].decision.fit
             if fitted is None or state.choice is None or not state.choice.met:
-                echo(f"No network was found for an error of {target:g}, so none was made.", err=True)
+                echo(
+                    f"No network was found for {metric.article} {metric.word} of {target:g}, so none was made.",
+                    err=True,
+                )
                 return None
             ordered = order(
                 fitted,
@@ -287,7 +290,7 @@ class _ShownSearch:
                 return card
             self.plan = dataclasses.replace(self.plan, chains=(*self.plan.chains, ordered.chain))
             self._say(
-                f"\nIt misses the target error of {target:g}. Its curve is added to the table, and the search "
+                f"\nIt misses the target {metric.word} of {target:g}. Its curve is added to the table, and the search "
                 "continues."
             )
             self._search()

@@ -37,10 +37,11 @@ def plan_as_json(
     seen: "Overview",
     measured: "estimation.Estimate | None",
     jobs: int,
-    never_pruned: Sequence[str] = (),
     threads: "estimation.Threads | None" = None,
 ) -> dict[str, Any]:
     """A plan as JSON: its axes and networks and, if it was timed, the most seconds it takes."""
+    from prunecast.sweep import wording
+
     body: dict[str, Any] = {
         "plan": seen.name,
         "chains": seen.chains,
@@ -48,7 +49,7 @@ def plan_as_json(
         "network_epochs": seen.epochs,
         "axes": {axis: list(values) for axis, values in seen.axes.items()},
         "networks": [asdict(network) for network in seen.networks],
-        "never_pruned": list(never_pruned),
+        "never_pruned": list(wording.never_pruned_lines(seen.plan)),
     }
     if measured is not None:
         seconds = measured.packed.seconds + measured.alone.elapsed(jobs)
@@ -100,11 +101,10 @@ def plan(
     seen: "Overview",
     measured: "estimation.Estimate | None",
     jobs: int,
-    about_networks: Sequence[str] = (),
     threads: "estimation.Threads | None" = None,
 ) -> str:
-    """A plan on one screen; `about_networks` are sentences about tensors that stay dense, and initial weights."""
-    from prunecast.sweep import absent_words, split_words
+    """A plan on one screen."""
+    from prunecast.sweep import wording
 
     most = "at most " if any(seen.level_caps) else ""
     caps = " or ".join(map(str, seen.level_caps))
@@ -116,12 +116,13 @@ def plan(
             f"Selection: the unpruned networks of {which} chains are trained first. Those whose unpruned error rises "
             "as they grow deeper or wider are left out."
         ]
-    text += [split_words(data) for data in seen.data if data.split] + absent_words(seen.absent)
+    text += [wording.split_words(data) for data in seen.data if data.split]
+    text += [*wording.absent_words(seen.absent), *wording.network_lines(seen.plan)]
     timed = [*_timed_packs(measured), *_timed_networks(measured)] if measured else []
     return terminal.text(
         Section(
             title=f"{seen.name}: {counts}, {seen.epochs:,.0f} network-epochs",
-            text=[*text, *about_networks],
+            text=text,
             grids=[_axes(seen), _networks(seen.networks), *timed],
             notes=[_time(measured, jobs), *_assumptions(measured), *_more_threads(threads)]
             if measured
@@ -290,7 +291,7 @@ def _utc(since: str) -> str:
 
 def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
     """Restarts, failures, damaged records, chains left out with the reasons, and layers without a weight left."""
-    from prunecast.sweep import deaths_words, error_rise_words
+    from prunecast.sweep import wording
 
     yield from _restarted(statuses)
     texts = []
@@ -303,8 +304,8 @@ def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
     for reason, count in Counter(status.left_out for status in statuses if status.left_out).items():
         numbers = [str(status.number) for status in statuses if status.left_out == reason]
         some = ", ".join(numbers[:MOST_NAMED]) + " ..." * (count > MOST_NAMED)
-        texts.append(f"left out, chain{'s' * (count > 1)} {some}: {error_rise_words(reason)}")
-    dead = ((status.number, deaths_words(status.records)) for status in statuses)
+        texts.append(f"left out, chain{'s' * (count > 1)} {some}: {wording.error_rise_words(reason)}")
+    dead = ((status.number, wording.deaths_words(status.records)) for status in statuses)
     texts.extend(f"chain {number}: {words}" for number, words in dead if words)
     yield from texts[:MOST_LISTED]
     if len(texts) > MOST_LISTED:

@@ -19,6 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
+import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunecast import families
@@ -58,8 +59,9 @@ LARGE_IMAGE = 96
 IMAGE_SIZES = (64, 32, 96, 128, 224)
 """Sizes that other images are resized to, until the network accepts one; those that enlarge them come last."""
 MOST_TOKENS = 64
-SHARES = ("all", "1/4")
-"""Dataset sizes, as shares of all training images."""
+ALL = Fraction(1)
+SHARES = {"all": ALL, "1/4": Fraction(1, 4)}
+"""Dataset sizes as shares of all training images, by their words in a plan."""
 STEPS, EPOCHS = 2000, (8, 100)
 """Steps that a training run should have, and the limits of the epochs that this takes."""
 MOST_EPOCHS = 160
@@ -158,21 +160,13 @@ def propose(
     """
     place = torch_device(device)
     found, sizes = _match(family, data, image_size)
-    recipe = _recipe(sizes, found.facts)
-    grid = list(itertools.product(sizes.depths, sizes.widths))
-    timings: dict[Size, TrainingSpeed] = {}
-    for number, size in enumerate(grid, 1):
-        on_timing(number, len(grid))
-        timings[size] = time_training(_chain(sizes, found, recipe, size), place)
-    largest = _chain(sizes, found, recipe, (max(sizes.depths), max(sizes.widths)))
-    speeds = _speeds(largest) if device == "cpu" else {1: 1.0}
+    grids = _Grids(found, sizes, jobs or usual_jobs(device))
+    grids.time(place, on_timing)
     candidates = [
-        _proposal(
-            rung, recipe.epochs * factor, sizes, found, recipe, timings, jobs or usual_jobs(device), speeds
-        )
+        grids.proposal(rung, factor)
         for rung in RUNGS
         for factor in (4, 2, 1, 0.5, *([0.25] if rung is RUNGS[-1] else []))
-        if factor <= 1 or factor * recipe.epochs <= MOST_EPOCHS
+        if factor <= 1 or factor * grids.recipe.epochs <= MOST_EPOCHS
     ]
     for candidate in candidates:
         if candidate.seconds <= SPARE * 3600 * hours:
@@ -193,7 +187,7 @@ class FamilySizes:
     widths: tuple[float, ...]
     takes: tuple[str, ...]
     weights: int
-    """Of the largest network."""
+    """Prunable weights of the largest network."""
     normalised: bool
     """Whether it has batch norm."""
 
@@ -403,69 +397,75 @@ def _lasting(recipe: Recipe, epochs: float) -> Recipe:
     return dataclasses.replace(recipe, epochs=epochs, warmup=early, rewind=early)
 
 
-def _chain(
-    sizes: FamilySizes,
-    found: ProposedData,
-    recipe: Recipe,
-    size: Size,
-    share: Fraction | int = 1,
-    cap: int = 0,
-) -> PlannedChain:
-    spec = ChainSpec(
-        family=sizes.family,
-        dataset=found.dataset,
-        loader=found.loader,
-        image_size=found.image_size,
-        recipe=recipe,
-        method=method("imp"),
-        depth=size[0],
-        width=size[1],
-        num_examples=int(share * found.facts.train_examples),
-    )
-    rules = StopRules(level_cap=cap)
-    return PlannedChain(spec=spec, rules=rules, root=found.root, keep_weights=False, seen=found.facts)
+class _Grids:
+    """The grids of a family on its data, and how long each takes."""
 
+    def __init__(self, found: ProposedData, sizes: FamilySizes, jobs: int) -> None:
+        self.found, self.sizes, self.jobs = found, sizes, jobs
+        self.recipe = _recipe(sizes, found.facts)
+        self.timings: dict[Size, TrainingSpeed] = {}
+        self.speedups = {1: 1.0}
+        """How many times faster the largest network trains, by threads per chain, while more threads pay."""
 
-def _proposal(
-    rung: Rung,
-    epochs: float,
-    sizes: FamilySizes,
-    found: ProposedData,
-    recipe: Recipe,
-    timings: dict[Size, TrainingSpeed],
-    jobs: int,
-    speeds: dict[int, float],
-) -> Proposal:
-    """The plan of a rung, with so many epochs, and how long it takes."""
-    longer = _lasting(recipe, epochs)
-    shares = SHARES[: rung.shares if found.facts.train_examples >= ENOUGH_TO_DIVIDE else 1]
-    to_chance = math.log(max(2.0, sizes.weights / WEIGHTS_LEFT)) / -math.log(1 - method("imp").fraction)
-    cap = min(max(LEAST_LEVELS, math.ceil(to_chance)), rung.most_levels)
-    depths, widths = _chosen_depths(sizes.depths, rung.depths), _chosen(sizes.widths, rung.widths)
-    seconds = [
-        _seconds(
-            _chain(sizes, found, longer, size, 1 if share == "all" else Fraction(share), cap), timings[size]
+    def chain(self, size: Size, recipe: Recipe, share: Fraction = ALL, cap: int = 0) -> PlannedChain:
+        """A chain of the grid, on a share of the training images."""
+        spec = ChainSpec(
+            family=self.sizes.family,
+            dataset=self.found.dataset,
+            loader=self.found.loader,
+            image_size=self.found.image_size,
+            recipe=recipe,
+            method=method("imp"),
+            depth=size[0],
+            width=size[1],
+            num_examples=int(share * self.found.facts.train_examples),
         )
-        for size in itertools.product(depths, widths)
-        for share in shares
-        for _ in range(rung.replicates)
-    ]
-    threads, at_once, elapsed = _fastest(seconds, jobs, speeds)
-    return Proposal(
-        family=sizes.family,
-        data=found,
-        depths=tuple(sorted(depths)),
-        widths=tuple(sorted(widths)),
-        takes=sizes.takes,
-        possible=len(sizes.depths) * len(sizes.widths),
-        shares=shares,
-        replicates=rung.replicates,
-        level_cap=cap,
-        recipe=longer,
-        seconds=elapsed,
-        jobs=at_once,
-        threads=threads,
-    )
+        rules, root, facts = StopRules(level_cap=cap), self.found.root, self.found.facts
+        return PlannedChain(spec=spec, rules=rules, root=root, keep_weights=False, seen=facts)
+
+    def time(self, device: torch.device, on_timing: Callable[[int, int], None]) -> None:
+        """Time every network of the grid, and on the CPU the largest one with more threads."""
+        grid = list(itertools.product(self.sizes.depths, self.sizes.widths))
+        for number, size in enumerate(grid, 1):
+            on_timing(number, len(grid))
+            self.timings[size] = time_training(self.chain(size, self.recipe), device)
+        largest = self.chain((max(self.sizes.depths), max(self.sizes.widths)), self.recipe)
+        while device.type == "cpu" and (threads := 2 * max(self.speedups)) <= cores():
+            gain = speedup(largest, threads)
+            if gain < WORTHWHILE * self.speedups[threads // 2]:
+                break
+            self.speedups[threads] = gain
+
+    def proposal(self, rung: Rung, factor: float) -> Proposal:
+        """The plan of a rung with so many times the recipe's epochs, and how long it takes."""
+        sizes, recipe = self.sizes, _lasting(self.recipe, factor * self.recipe.epochs)
+        divided = self.found.facts.train_examples >= ENOUGH_TO_DIVIDE
+        shares = dict(list(SHARES.items())[: rung.shares if divided else 1])
+        to_chance = math.log(max(2.0, sizes.weights / WEIGHTS_LEFT)) / -math.log(1 - method("imp").fraction)
+        cap = min(max(LEAST_LEVELS, math.ceil(to_chance)), rung.most_levels)
+        depths, widths = _chosen_depths(sizes.depths, rung.depths), _chosen(sizes.widths, rung.widths)
+        seconds = [
+            _seconds(self.chain(size, recipe, share, cap), self.timings[size])
+            for size in itertools.product(depths, widths)
+            for share in shares.values()
+            for _ in range(rung.replicates)
+        ]
+        threads, at_once, elapsed = _fastest(seconds, self.jobs, self.speedups)
+        return Proposal(
+            family=sizes.family,
+            data=self.found,
+            depths=tuple(sorted(depths)),
+            widths=tuple(sorted(widths)),
+            takes=sizes.takes,
+            possible=len(sizes.depths) * len(sizes.widths),
+            shares=tuple(shares),
+            replicates=rung.replicates,
+            level_cap=cap,
+            recipe=recipe,
+            seconds=elapsed,
+            jobs=at_once,
+            threads=threads,
+        )
 
 
 def _seconds(chain: PlannedChain, speed: TrainingSpeed) -> float:
@@ -474,21 +474,10 @@ def _seconds(chain: PlannedChain, speed: TrainingSpeed) -> float:
     return training + (chain.rules.level_cap + 1) * RUN_SECONDS
 
 
-def _speeds(largest: PlannedChain) -> dict[int, float]:
-    """How many times faster the largest network trains, by threads per chain, while more threads are worthwhile."""
-    speeds = {1: 1.0}
-    while (threads := 2 * max(speeds)) <= cores():
-        gain = speedup(largest, threads)
-        if gain < WORTHWHILE * speeds[threads // 2]:
-            break
-        speeds[threads] = gain
-    return speeds
-
-
-def _fastest(seconds: Sequence[float], jobs: int, speeds: dict[int, float]) -> tuple[int, int, float]:
+def _fastest(seconds: Sequence[float], jobs: int, speedups: dict[int, float]) -> tuple[int, int, float]:
     """Threads per chain, chains at a time, and seconds of the fastest way to train chains of these durations."""
     best = (1, 1, math.inf)
-    for threads, speed in speeds.items():
+    for threads, speed in speedups.items():
         at_once = max(1, min(jobs, len(seconds), cores() // threads if threads > 1 else jobs))
         elapsed = _elapsed(seconds, at_once) / speed
         if elapsed * (WORTHWHILE if threads > 1 else 1) < best[2]:

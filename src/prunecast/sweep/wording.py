@@ -47,6 +47,13 @@ def _what_happened(event: Event) -> str:
     return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"
 
 
+def network_lines(plan: Plan) -> Iterator[str]:
+    """Sentences about the networks of a plan: what pruning cannot remove, and weights that are replaced."""
+    yield from never_pruned_lines(plan)
+    yield from removable_units_lines(plan)
+    yield from replaced_weights_lines(plan)
+
+
 def never_pruned_lines(plan: Plan) -> Iterator[str]:
     """A sentence about the tensors that stay dense for each family, or for each width where N:M is the reason."""
     return map(never_pruned_line, never_pruned(plan))

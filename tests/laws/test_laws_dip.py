@@ -8,7 +8,7 @@ from planted import planted
 
 from prunecast import fit, read
 from prunecast.laws import build_form, configurations_out, get_law, measured
-from prunecast.laws.dip import LEAST_SPAN
+from prunecast.laws.eq2 import LEAST_SPAN
 from prunecast.laws.findings import LawPreference
 from prunecast.laws.validate import large_out, largest_size_out, law_deviations, sizes_out
 

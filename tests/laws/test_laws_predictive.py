@@ -7,8 +7,8 @@ import pytest
 from planted import measured, planted
 
 from prunecast.laws import fit, load
-from prunecast.laws.predictive import DENSE_GROWTH, GROWTH, _by_configuration, predictive
-from prunecast.laws.predictor import Alternative, average, query
+from prunecast.laws.fitted import Alternative
+from prunecast.laws.predictive import DENSE_GROWTH, GROWTH, _by_configuration, average, predictive, query
 from prunecast.laws.sizes import size_of
 from prunecast.laws.support import doublings_outside
 from prunecast.laws.validate import ABOUT_AS_LIKELY, LEAST_WEIGHT, law_weights, leading_law

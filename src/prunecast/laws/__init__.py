@@ -1,12 +1,10 @@
 """Laws of pruning: fit them, judge them, predict with them, compare them, and add your own.
 
-`law` holds the contract that every law fulfils, `formula_law` how to add one from a formula; `eq2` and `dip` are the
-laws that come with the package.
+`law` holds the contract that every law fulfils, `formula_law` how to add one from a formula; `eq2` has
+the laws that come with the package.
 """
 
-from prunecast.laws import dip as dip  # registers the law
 from prunecast.laws import findings, formulas, solver, validate
-from prunecast.laws import sharp as sharp  # registers two laws
 from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.deviations import (
     HIGH_EDGE,
@@ -21,6 +19,7 @@ from prunecast.laws.deviations import (
 )
 from prunecast.laws.diagnose import power_law_seen
 from prunecast.laws.eq2 import EQ1 as SINGLE_LAW
+from prunecast.laws.fitted import Alternative, Configuration, Origin, Spread
 from prunecast.laws.fitting import SingleFit, fit, fit_each, log_plateau
 from prunecast.laws.formula_law import Formula, FormulaLaw, Rows
 from prunecast.laws.intervals import COVERAGE
@@ -42,15 +41,13 @@ from prunecast.laws.law import (
 )
 from prunecast.laws.points import AXES, Floats, Integers, Mask, Measured, Points, measured
 from prunecast.laws.predict import Prediction
-from prunecast.laws.predictive import Predictive, predictive
-from prunecast.laws.predictor import Alternative, Spread, average, evaluate, query
-from prunecast.laws.result import Fit, Origin, from_json, load
+from prunecast.laws.predictive import Predictive, average, evaluate, predictive, query
+from prunecast.laws.result import Fit, from_json, load
 from prunecast.laws.rivals import Rival, rivals
 from prunecast.laws.sizes import SizeCurve, counted_family, member_counts, size_of
 from prunecast.laws.solver import solve, solve_parts
 from prunecast.laws.support import (
     SLACK,
-    Configuration,
     Gap,
     below,
     gaps,

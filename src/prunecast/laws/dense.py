@@ -1,9 +1,8 @@
 """The dense law of Rosenfeld 2020: unpruned errors from network size, dataset size and depth.
 
-Of two networks with as many weights, the deeper one may err more or less. So the weights count as M·l^δ, and the data
-say how much of δ: configurations left out of the fit are predicted with the likeliest δ and with none, and δ is the
-likeliest one times the share of the likelihood that it has of the two. Where few configurations hardly show it, it is
-therefore small.
+Of two networks with equally many weights, the deeper one may have more or less error, so the size is M·l^δ. δ is
+shrunk towards zero: left-out configurations are predicted with the best δ and with δ = 0, and the best δ is multiplied
+by its share of the likelihood of both. With few configurations, δ is therefore small.
 """
 
 from collections.abc import Mapping
@@ -22,11 +21,11 @@ from prunecast.laws.solver import Objective, solve, solve_from_best
 
 DENSE_PARAMETERS = ("a", "alpha", "b", "beta", "floor", "ceiling", "eta", "delta")
 MOST_REFITS, GROUPS = 256, 10
-"""Configurations up to which each is left out alone; beyond, they are left out in so many groups."""
+"""Up to so many configurations, each is left out alone; more are left out in so many groups."""
 LOGARITHMIC = Objective(residual="log")
-"""Predictions are medians: the least squares of relative deviations would lie 3/2 of their variance below."""
+"""Predictions are medians; least squares of relative deviations would lie below them by 3/2 of their variance."""
 SPARE = 2
-"""Configurations beyond the number of free parameters without which no dense law is fitted."""
+"""No dense law is fitted unless the configurations outnumber the free parameters by this."""
 SEARCHES = 32
 """How many random starts the search has."""
 DELTAS = (-2.0, 2.0)
@@ -65,9 +64,9 @@ def _log_error(values: Mapping[str, Array], size: Array, num_examples: Array, de
 
 
 def _form(points: Points, ceiling: float | None, delta: float | None) -> tuple[Formula, dict[str, float]]:
-    """The law with the terms that the data determine: no a·n^−α where n does not vary, ε₀ at chance where known.
+    """The law with the terms that the data determine: no a·n^−α if n does not vary, ε₀ at chance if that is known.
 
-    Only ε̃/η enters, so η and the scale of ε̃ cannot both be determined, and η is fixed at 1. δ is free if none is given.
+    Only ε̃/η enters, so η is fixed at 1. δ is free unless it is given.
     """
     several_sizes = np.ptp(points.num_examples) > 0
     ranges = {"b": (1e-4, 1e6), "beta": (0.05, 3.0), "floor": (1e-6, 10.0)}
@@ -110,7 +109,7 @@ def unpruned_rows(points: Points) -> Points:
 
 
 def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw | None:
-    """Fit the dense law to the unpruned errors, or None where there are too few configurations or sizes."""
+    """Fit the dense law to the unpruned errors; None if there are too few configurations or sizes."""
     rows = unpruned_rows(points)
     form, fixed = _form(rows, chance, delta=0.0)
     spare = len(rows) - len(form.parameters) - SPARE
@@ -146,7 +145,7 @@ class _Fitted:
 
     @cached_property
     def left_out(self) -> Floats:
-        """log ε̂ − log ε of each configuration, fitted without it, or without its group where there are many."""
+        """log ε̂ − log ε of each configuration, fitted without it, or without its group if there are many."""
         count = len(self.rows)
         groups = count if count <= MOST_REFITS else GROUPS
         # Neighbours are in different groups, so that all sizes stay in each fit.

@@ -10,7 +10,7 @@ from prunecast.laws.points import Floats, Integers, Points
 
 REGIONS = ("low plateau", "power law", "high plateau")
 LEAST_RMS = 1e-4
-"""Deviations below this are rounding, which says nothing about a law: rows without noise may be met exactly."""
+"""Smaller deviations are rounding errors; rows without noise may be fitted exactly."""
 LOW_EDGE, HIGH_EDGE = 1.1, 0.9
 """The low plateau ends where ε̂ passes 1.1 ε_np, the high plateau begins where it passes 0.9 ε↑."""
 
@@ -38,7 +38,7 @@ class Deviation:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseFloor:
-    """What no law can beat: the scatter of the measurements themselves."""
+    """The scatter of the measurements, which no law can beat."""
 
     replicate: float
     """relative standard deviation of a single training run around the mean of its replicates"""
@@ -59,7 +59,7 @@ def deviation(delta: Floats) -> Deviation:
 
 
 def likelihood_shares(rms: Mapping[str, float], configurations: int) -> dict[str, float]:
-    """The share of each form in the likelihood of configurations left out, which it misses by so much: rms of log ε.
+    """Each form's share of the likelihood of left-out configurations, from the rms of log ε by which it misses them.
 
     The rows of a configuration deviate together, so each configuration counts as one observation.
     """

@@ -1,8 +1,8 @@
-"""What a fit and its data cannot determine, where the fit fails, and how much to trust it: the findings of a fit."""
+"""The findings of a fit: what the data do not determine, where the fit fails, and how much to trust it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -30,12 +30,12 @@ from prunecast.laws.findings import (
     WidenedIntervals,
     undetermined,
 )
+from prunecast.laws.fitted import Configuration
 from prunecast.laws.intervals import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
 from prunecast.laws.law import Law, Parameter, Role, bounds, get_law, selectable_laws, source_of
 from prunecast.laws.points import Measured, Points
 from prunecast.laws.result import Fit
 from prunecast.laws.solver import Optimum
-from prunecast.laws.support import Configuration
 from prunecast.laws.validate import CLEARLY_BETTER
 from prunecast.table import Table
 
@@ -55,7 +55,7 @@ AT_BOUND = 1e-6
 """How near to a bound, relative to it, a search ended at it."""
 USUAL_SLOPE = 0.6
 MOST_KEPT = 1 - 1e-9
-"""The largest share of the weights that a level is taken to keep: levels may be numbered by the million."""
+"""The largest assumed share of the weights that a level keeps; some tables number millions of levels."""
 NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
 NOTICED_MISS, LISTED_MISSES = 0.05, 5
 FLAT_COST = 4.0
@@ -114,7 +114,7 @@ def _risen(points: Points) -> int:
 
 
 def levels_to(target: float, top: float, gamma: float, kept_per_level: float) -> int:
-    """Levels until a curve that is at `top` reaches a target, if it continues to rise as d^−γ."""
+    """Levels until a curve rises from `top` to a target, if it rises as d^−γ."""
     rise = np.log(max(target / top, 1.0))
     kept = min(kept_per_level, MOST_KEPT)
     return max(1, int(np.ceil(rise / (-gamma * np.log(kept)))))
@@ -198,7 +198,7 @@ def _undetermined(
 
 
 def extended(interval: tuple[float, float], value: float) -> tuple[float, float]:
-    """An interval that includes the estimate: of an undetermined parameter it is what remains possible."""
+    """The interval, extended to include the estimate."""
     return min(interval[0], value), max(interval[1], value)
 
 
@@ -241,16 +241,8 @@ def _rise_missed(optimum: Optimum, data: Measured, gamma: float) -> RiseTooShort
     )
 
 
-class _Short(TypedDict):
-    """What curves that are too short have in common."""
-
-    configurations: int
-    reached_chance: int
-    more_levels: int | None
-
-
-def _short(data: Measured, more_levels: int) -> _Short:
-    """Curves that have reached chance cannot be pruned further."""
+def _short(data: Measured, more_levels: int) -> dict[str, Any]:
+    """The fields of `CurvesTooShort`; curves that have reached chance cannot be pruned further."""
     configurations, reached_chance = data.points.configurations, data.reached_chance
     return {
         "configurations": configurations,
@@ -260,7 +252,7 @@ def _short(data: Measured, more_levels: int) -> _Short:
 
 
 def _at_bounds(optimum: Optimum, known: set[str]) -> Iterator[AtBound]:
-    """Parameters whose search ends at a bound: the data do not determine them beyond it."""
+    """Parameters whose search ends at a bound."""
     lower, upper = bounds(optimum.form)
     for index, parameter in enumerate(optimum.form.parameters):
         sides = (
@@ -293,9 +285,9 @@ def fit_findings(fit: Fit, optimum: Optimum, table: Table) -> Iterator[Finding]:
 
 
 def flat_profiles(optimum: Optimum, undetermined: set[str]) -> Iterator[FlatProfile]:
-    """Parameters that can be halved or doubled (exponents: changed by a half) at little cost, the others refitted.
+    """Parameters that can be halved or doubled (exponents: changed by 0.5) at little cost if the others are refitted.
 
-    Those known to be undetermined are not named again.
+    Parameters already known to be undetermined are skipped.
     """
     theta, (lower, upper) = optimum.theta, bounds(optimum.form)
     for index, parameter in enumerate(optimum.form.parameters):
@@ -374,7 +366,7 @@ def _place(c: Configuration) -> dict[str, float]:
 
 
 def preference(law: str, rms: dict[str, float]) -> Iterable[LawPreference]:
-    """Which law predicts left-out configurations better than the fitted one, or the fitted one than the second best."""
+    """Whether another law, or else the fitted one, predicts left-out configurations best, and by how much."""
     fitted = get_law(law).family_law
     if fitted not in rms or len(rms) < 2:
         return

@@ -1,4 +1,4 @@
-"""Numbers that carry their derivatives along, so that a formula is written once and differentiated exactly."""
+"""Forward-mode differentiation by dual numbers, so that a formula is written once and differentiated exactly."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Dual(NDArrayOperatorsMixin):
     slopes: dict[int, Array]
 
     def __array_ufunc__(self, operation: np.ufunc, method: str, *inputs: Array) -> "Dual":
-        """The chain rule: numpy calls this for every operation that a dual number takes part in."""
+        """The chain rule; numpy calls this for every operation on a dual number."""
         if operation not in SLOPES or method != "__call__":
             raise _not_differentiable(operation.__name__)
         values = [argument.value if isinstance(argument, Dual) else argument for argument in inputs]

@@ -1,4 +1,4 @@
-"""What a fit knows about itself, as typed values; `prunecast.wording` says them in sentences."""
+"""What a fit knows about itself, as typed values; `prunecast.wording` puts them into sentences."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from prunecast.findings import Finding
-from prunecast.laws.decoding import decoded
+from prunecast.laws.saved import decoded
 
 
 class Remedy(StrEnum):
@@ -112,7 +112,7 @@ class AtBound(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class FlatProfile(Finding):
-    """Quite different values of a parameter fit almost as well."""
+    """Very different values of a parameter fit almost as well."""
 
     kind: ClassVar[str] = "flat"
     parameter: str
@@ -284,11 +284,11 @@ TYPES: dict[str, type[Finding]] = {
         LawsAveraged,
     )
 }
-"""What a saved law may hold."""
+"""The types of findings that a saved law may contain."""
 
 
 def undetermined(findings: Iterable[Finding], known_at_bound: Iterable[str]) -> set[str]:
-    """The parameters that findings call open, be it because their search ended at a bound that means nothing."""
+    """The parameters that findings call undetermined, or whose search ended at a meaningless bound."""
     known = set(known_at_bound)
     found: set[str] = set()
     for finding in findings:

@@ -23,6 +23,7 @@ from prunecast.laws.diagnose import (
 )
 from prunecast.laws.eq2 import single_error
 from prunecast.laws.findings import FlatProfile, LawPreference, LawsAveraged
+from prunecast.laws.fitted import Alternative, Configuration, Origin, Spread
 from prunecast.laws.intervals import Uncertainty, find_uncertainty, possible_sets
 from prunecast.laws.law import (
     AUTO,
@@ -48,10 +49,8 @@ from prunecast.laws.points import (
     measured,
     never_pruned,
 )
-from prunecast.laws.predictor import Alternative, Spread
-from prunecast.laws.result import Fit, Origin
+from prunecast.laws.result import Fit
 from prunecast.laws.solver import Objective, Optimum, find_optimum, solve_parts
-from prunecast.laws.support import Configuration
 from prunecast.laws.validate import held_out_rms, law_weights, leading_law
 from prunecast.metric import Metric
 from prunecast.table import Table, as_table
@@ -345,7 +344,16 @@ def _assembled(
             unpruned=uncertainty.unpruned,
         ),
         dense=shared.dense,
-        origin=_origin(table),
+        origin=Origin(
+            table=table.source,
+            digest=table.digest,
+            family=table.family,
+            dataset=table.dataset,
+            method=table.method,
+            recipe=table.recipe,
+            chance=table.chance,
+            timed_with=table.timed_with,
+        ),
         options=options,
     )
 
@@ -365,10 +373,11 @@ def _configurations(
     for index, of_configuration in enumerate(deviations):
         rows = points.slice_of(index)
         size = (float(points.depth[index]), float(points.width[index]), float(points.num_examples[index]))
+        curve = (own[rows].tolist() for own in (points.density, points.error, points.replicates))
         yield Configuration(
-            depth=float(points.depth[index]),
-            width=float(points.width[index]),
-            num_examples=float(points.num_examples[index]),
+            depth=size[0],
+            width=size[1],
+            num_examples=size[2],
             unpruned_error=float(points.unpruned[index]),
             replicates=float(points.unpruned_replicates[index]),
             weights=float(points.weights[index]),
@@ -376,28 +385,10 @@ def _configurations(
             highest_error=float(points.error[rows].max()),
             lowest_error=float(points.error[rows].min()),
             deviation=of_configuration,
-            curve=_curve(points, rows),
+            curve=tuple(zip(*curve, strict=True)),
             never_pruned=others.get(size[:2]),
             costs=costs.get(size, {}),
         )
-
-
-def _curve(points: Points, rows: slice) -> tuple[tuple[float, float, float], ...]:
-    columns = (own[rows].tolist() for own in (points.density, points.error, points.replicates))
-    return tuple(zip(*columns, strict=True))
-
-
-def _origin(table: Table) -> Origin:
-    return Origin(
-        table=table.source,
-        digest=table.digest,
-        family=table.family,
-        dataset=table.dataset,
-        method=table.method,
-        recipe=table.recipe,
-        chance=table.chance,
-        timed_with=table.timed_with,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

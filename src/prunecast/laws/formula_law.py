@@ -22,7 +22,7 @@ from prunecast.metric import Metric
 from prunecast.text import did_you_mean, listed
 
 MAX_LOG_ERROR = 50.0
-"""Predictions of log error are kept within ± this, so that a search can come back from nonsense."""
+"""Predictions of log error are clipped to ± this, so that a search can recover from bad parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def _finite(log_error: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """What a law's formula is given for every row, as arrays."""
+    """The arguments of a law's formula: arrays with one value per row."""
 
     density: Floats
     """share of the prunable weights that are kept"""
@@ -86,7 +86,7 @@ class Rows:
 
 
 class _Recorder:
-    """Rows that remember which of their columns a formula reads."""
+    """Rows that record which columns a formula reads."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows, self.columns = rows, set[str]()
@@ -151,12 +151,12 @@ class FormulaLaw(Law):
         return FormulaForm(law=self, parameters=parameters, axes=axes)
 
     def equation_of(self, form: PruningForm) -> str:
-        """The equation as it was written down, with the exponents that were left out."""
+        """The equation as given, and the exponents that were left out."""
         zero = [f"{parameter.symbol} = 0" for parameter in self.parameters if not form.has(parameter.name)]
         return ",  ".join([self.equation, *zero])
 
     def evaluate(self, rows: "Rows | _Recorder", values: Mapping[str, Array]) -> Array:
-        """ε̂ of every row; parameters without a value are exponents that were left out, which count as zero."""
+        """ε̂ of every row; exponents that were left out are zero."""
         with np.errstate(all="ignore"):
             return self.formula(
                 rows, **{parameter.name: values.get(parameter.name, 0.0) for parameter in self.parameters}

@@ -15,7 +15,7 @@ import numpy as np
 from prunecast.laws.dual import Array
 
 MAX_EXPONENT = 300.0
-"""Exponents are cut here, so that nothing overflows; the error is on its plateau long before."""
+"""Exponents are clipped here to avoid overflow; the error reaches its plateau long before."""
 
 
 def power(base: Array, exponent: Array) -> Array:
@@ -29,7 +29,7 @@ def log_invariant(log_density: Array, log_depth: Array, log_width: Array, phi: A
 
 
 class PrunedError(NamedTuple):
-    """log ε̂ of Eq. 2 and what its derivatives are made of (see `pruned_error`)."""
+    """log ε̂ of Eq. 2 and the parts of its derivatives (see `pruned_error`)."""
 
     log_error: Array
     log_ratio: Array
@@ -45,8 +45,8 @@ def transitions(
 ) -> tuple[Array, Array]:
     """The densities of the two transitions to the power s, pˢ and pˢ(ε↑/ε_np)^(s/γ), with p = p′/(l^φ w^ψ).
 
-    The arguments are log(ε↑/ε_np), γ, log p′, log(l^φ w^ψ) and s: none depends on density, so this is paid once
-    a configuration.
+    The arguments are log(ε↑/ε_np), γ, log p′, log(l^φ w^ψ) and s: none depends on density, so this is computed once
+    per configuration.
     """
     high = sharpness * (log_p - log_scale)
     low = high + sharpness * log_height / gamma

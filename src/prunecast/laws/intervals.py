@@ -1,4 +1,4 @@
-"""How sure a fit is: the fit behind the intervals, the intervals themselves, and draws of the parameters.
+"""Intervals of a fit's parameters, draws of the parameters, and the fit behind both.
 
 The paper's fit takes the measured ε_np as exact. It is measured with the same noise as every other error and
 shared by all rows of a configuration, so intervals that ignore this are too narrow. Here log ε_np of each
@@ -24,13 +24,13 @@ COVERAGE = 0.95
 NODES = 20
 """Values at which a parameter of a large table is profiled."""
 PROFILED = 60
-"""Values between its bounds that a parameter is tried at where its search ends at one of them."""
+"""Values at which a parameter is tried, between its bounds, if its search ends at a bound."""
 EXTREME = 2.0
-"""The largest error measured may lie above ε↑ by this many standard deviations of its noise."""
+"""The largest measured error may exceed ε↑ by this many standard deviations of its noise."""
 INNER_STEPS = 6
 """Gauss-Newton steps for each ℓ; the one-dimensional problems are nearly linear."""
 TRUSTED_JACKKNIFE, LEAST_JACKKNIFE = 30, 4
-"""From the first number of configurations on the jackknife is used alone; below the second it is not used."""
+"""The jackknife alone is used with at least the first number of configurations, and never below the second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ def _covariance_of(gram: Floats, free: Mask, variance: float, degrees: float) ->
 
 
 def _covariance(matrices: Floats, scores: Floats, variance: float, degrees: float) -> tuple[Floats, float]:
-    """The jackknife's covariance; below 30 configurations widened to what independent noise implies."""
+    """The jackknife's covariance; with fewer than 30 configurations, at least that of independent noise."""
     count = len(matrices)
     independent = variance * np.linalg.pinv(matrices.sum(axis=0), hermitian=True)
     if count < LEAST_JACKKNIFE:
@@ -233,7 +233,7 @@ def find_uncertainty(
 
 
 def _along(optimum: Optimum, column: int, values: Floats) -> Floats:
-    """The best parameters with one at each of some values, in order; of a large table some, and between them lines."""
+    """The best parameters with one fixed at each value; for a large table, interpolated between some values."""
     if len(optimum.points) <= MANY_ROWS:
         return optimum.profile(column, values).theta
     tried = np.linspace(values[0], values[-1], NODES)
@@ -274,10 +274,7 @@ def _over_plateau(
 
 
 def _at_bound(optimum: Optimum, plateau: int) -> list[int]:
-    """Parameters other than the plateau whose search ends at a bound that means nothing.
-
-    Draws that end there, too, have no width.
-    """
+    """Parameters other than the plateau whose search ends at a meaningless bound; their draws have no width."""
     lower, upper = bounds(optimum.form)
     at_bound = ~optimum.fixed & ((optimum.theta <= lower) | (optimum.theta >= upper))
     known = [parameter.bound_is_known for parameter in optimum.form.parameters]

@@ -25,12 +25,12 @@ from prunecast.plugins import load_attribute, load_plugins
 from prunecast.text import did_you_mean, listed
 
 MAX_LOG_PARAMETER = 230.0
-"""Logarithms of parameters are cut here, at 1e100, so that an open interval is still a number."""
+"""Logarithms of parameters are clipped here, at 1e100, so that the ends of an open interval are finite."""
 RANDOM_STARTS = 7
 DEFAULT_LAW = "eq2"
 """The paper's law."""
 AUTO = "auto"
-"""In place of a law's name: the law that predicts left-out configurations best."""
+"""Used instead of a law's name: the law that predicts left-out configurations best."""
 
 
 class Role(Enum):
@@ -61,11 +61,11 @@ class Parameter:
     """whether it is searched as a logarithm"""
     role: Role = Role.OTHER
     axis: str = ""
-    """of an exponent: depth, width or num_examples"""
+    """of exponents only: depth, width or num_examples"""
     between_sizes: bool = False
-    """whether it makes the curves of different sizes differ, like exponents"""
+    """whether it makes curves of different sizes differ, as exponents do"""
     bound_is_known: bool = False
-    """whether a bound of its range has a meaning, such as "no dip", so that an estimate there is an answer"""
+    """whether its bounds have a meaning, such as "no dip", so that an estimate at a bound is valid"""
 
     @classmethod
     def exponent(
@@ -130,7 +130,7 @@ def inner(form: Form, values: Floats) -> Floats:
 
 
 def starts(form: Form, seed: int = 0) -> Floats:
-    """Where a search begins: the parameters' own first guesses, and a few sets spread over the bounds."""
+    """Where a search starts: the first guess of every parameter, and a few random sets within the bounds."""
     lower, upper = bounds(form)
     guess = inner(form, np.array([parameter.start for parameter in form.parameters]))
     spread = np.random.default_rng(seed).uniform(lower, upper, (RANDOM_STARTS, len(lower)))
@@ -219,14 +219,14 @@ class Law(ABC):
     title: str
     """what it is called in a sentence"""
     parameters: tuple[Parameter, ...]
-    """every parameter that it may have; what the points cannot determine is left out of a form"""
+    """every parameter that it may have; a form leaves out those that its points cannot determine"""
     dips: bool = False
     """whether the predicted error of a pruned network may fall below the unpruned error"""
     special_case_of: str = ""
-    """of a law for one configuration alone: the law to fit where there are several"""
+    """for a law of a single configuration: the law for several"""
 
     def __post_init__(self) -> None:
-        """Refuse names, ranges and first guesses that no search can use."""
+        """Refuse invalid names, ranges and first guesses."""
         if self.name in (AUTO, "") or ":" in self.name:
             raise PrunecastError(f"A law cannot be called {self.name!r}; choose another name.")
         if not self.parameters:
@@ -268,7 +268,7 @@ class Law(ABC):
 
 
 def _problem(parameter: Parameter) -> str:
-    """What is wrong with a parameter's range, first guess or axis; empty where nothing is."""
+    """What is wrong with a parameter's range, first guess or axis; empty if nothing is."""
     if not parameter.lower < parameter.upper:
         return f"lower is {parameter.lower:g}, but it must be less than upper, which is {parameter.upper:g}"
     if parameter.positive and not parameter.lower > 0:
@@ -285,7 +285,7 @@ def _problem(parameter: Parameter) -> str:
 
 @cache
 def restored(law: Law, names: tuple[str, ...], axes: tuple[str, ...]) -> PruningForm:
-    """As `Law.restored`, made once."""
+    """`Law.restored`, cached."""
     return law.restored(names, axes)
 
 
@@ -331,7 +331,7 @@ def _imported(source: str) -> Law:
 
 
 def source_of(law: str) -> str:
-    """How to ask for a law in another process: "module:attribute" where it was imported so, else its name."""
+    """How another process can find a law: "module:attribute" if it was imported that way, else its name."""
     return _SOURCES.get(law, law)
 
 

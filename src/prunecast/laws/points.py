@@ -24,7 +24,7 @@ OF_A_CONFIGURATION = ("weights", "depth", "width", "num_examples", "unpruned", "
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """Errors of pruned networks; rows are sorted by configuration, so that a configuration is a slice.
+    """Errors of pruned networks, sorted by configuration, so that each configuration is a slice.
 
     Many problems of one form are solved at once. They share these points, or each has its own (see `packed`).
     """
@@ -105,34 +105,27 @@ class Points:
         return values.take(self.configuration, axis=-1) if self.configuration.ndim == 1 else values
 
     def packed(self, at: Integers) -> "Points":
-        """The rows at each of many sets of places as points of their own: arrays have shape (sets, rows).
+        """Points with arrays of shape (sets, rows), from the row numbers of each set.
 
-        Every row is a configuration of its own then.
+        Each row then counts as a configuration.
         """
         configuration = self.configuration[at]
-        columns = {name: getattr(self, name)[at] for name in OF_A_ROW}
-        columns |= {name: getattr(self, name)[configuration] for name in OF_A_CONFIGURATION}
-        return replace(self, configuration=configuration, **columns)
+        return self._taken(at, configuration, configuration)
 
     def of_sets(self, at: NDArray[Any] | slice) -> "Points":
-        """The points of some of the sets; points that are not packed belong to all."""
+        """The points of some sets; points that are not packed are shared by all sets."""
         if self.configuration.ndim == 1:
             return self
-        columns = {name: getattr(self, name)[at] for name in (*OF_A_ROW, *OF_A_CONFIGURATION)}
-        return replace(self, configuration=self.configuration[at], **columns)
+        return self._taken(at, at, self.configuration[at])
 
     def rows(self, keep: Mask) -> "Points":
-        """The rows to keep; configurations left without a row go too."""
-        used = np.unique(self.configuration[keep])
-        renumbered = np.searchsorted(used, self.configuration[keep])
-        columns = {name: getattr(self, name)[keep] for name in OF_A_ROW}
-        columns |= {name: getattr(self, name)[used] for name in OF_A_CONFIGURATION}
-        return replace(self, configuration=renumbered, **columns)
+        """Some rows, and the configurations that have any of them."""
+        used, renumbered = np.unique(self.configuration[keep], return_inverse=True)
+        return self._taken(keep, used, renumbered)
 
     def each(self, at: Integers) -> "Points":
-        """Some rows of points that are each a configuration of their own."""
-        columns = {name: getattr(self, name)[at] for name in (*OF_A_ROW, *OF_A_CONFIGURATION)}
-        return replace(self, configuration=np.arange(len(at)), **columns)
+        """Some rows of points in which each row is a configuration."""
+        return self._taken(at, at, np.arange(len(at)))
 
     def slice_of(self, configuration: int) -> slice:
         """The rows of one configuration."""
@@ -140,20 +133,25 @@ class Points:
         return slice(ends[0], ends[1])
 
     def only(self, configuration: int) -> "Points":
-        """All rows of one configuration, without a look at the others."""
-        rows, own = self.slice_of(configuration), slice(configuration, configuration + 1)
-        columns = {name: getattr(self, name)[rows] for name in OF_A_ROW}
-        columns |= {name: getattr(self, name)[own] for name in OF_A_CONFIGURATION}
-        return replace(self, configuration=np.zeros(len(columns["error"]), dtype=np.int64), **columns)
+        """All rows of one configuration; faster than `of`."""
+        rows = self.slice_of(configuration)
+        first = np.zeros(rows.stop - rows.start, dtype=np.int64)
+        return self._taken(rows, slice(configuration, configuration + 1), first)
 
     def of(self, configurations: Integers) -> "Points":
         """All rows of some configurations."""
         return self.rows(np.isin(self.configuration, configurations))
 
+    def _taken(self, rows: Any, configurations: Any, configuration: Integers) -> "Points":
+        """Some rows and configurations, with the configuration of each row."""
+        columns = {name: getattr(self, name)[rows] for name in OF_A_ROW}
+        columns |= {name: getattr(self, name)[configurations] for name in OF_A_CONFIGURATION}
+        return replace(self, configuration=configuration, **columns)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A table's points with what was left out of them."""
+    """The points of a table, and what was left out."""
 
     points: Points
     at_chance: int
@@ -290,12 +288,12 @@ def _cost_curve(rows: pd.DataFrame, values: "pd.Series[float]") -> tuple[tuple[f
 
 
 def _proportional(kept: pd.DataFrame) -> "pd.Series[float]":
-    """l·w²·d, to which non-zero weights are about proportional."""
+    """l·w²·d, which is about proportional to the non-zero weights."""
     return kept["depth"] * kept["width"] ** 2 * kept["density"]
 
 
 def _points(kept: pd.DataFrame, counted: "pd.Series[float]", groups: list[str]) -> Points:
-    # The densest network of a configuration counts its weights: others are rounded, and rows come in any order.
+    # Weights are those of the densest network of a configuration, because counts of sparse ones are rounded.
     kept = kept.assign(counted=counted, survivors=1.0).sort_values("density", ascending=False, kind="stable")
     kept = kept.assign(full=kept["counted"] / kept["density"])
     columns = {"density": "mean", "error": "mean", "counted": "mean", "survivors": "sum"}

@@ -1,4 +1,4 @@
-"""Predictions of a fitted law, with the interval in which a single new training run falls."""
+"""Predictions of a fitted law, with the interval that 95% of new training runs fall in."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from scipy import special  # `stats` takes longer to import than most fits take
 from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
 from prunecast.laws.deviations import REGIONS, region
+from prunecast.laws.fitted import FittedLaw
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.points import AXES, Floats
-from prunecast.laws.predictive import predictive
-from prunecast.laws.predictor import Predictor, inputs_of, query
+from prunecast.laws.predictive import inputs_of, predictive, query
 from prunecast.laws.sizes import size_of
 from prunecast.laws.support import below, measured_at, outside
 from prunecast.metric import Metric
@@ -65,7 +65,7 @@ class Prediction(Displayable):
         return f"<Prediction of {count}: {errors} at density {densities}>"
 
     def __str__(self) -> str:
-        """What matters of the frame, in the width of a terminal."""
+        """The most important columns, as wide as a terminal."""
         if not self.error.size:
             return repr(self)
         frame = self.frame
@@ -75,7 +75,7 @@ class Prediction(Displayable):
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row per prediction: densities and errors, then what varies, and last what is the same in all rows."""
+        """One row per prediction: density and error, then columns that vary, then constant columns."""
         columns = {name: np.ravel(getattr(self, name)) for name in (*FIRST, *LAST)}
         varied = [name for name in LAST if len(np.unique(columns[name])) > 1]
         names = (*FIRST, *varied, *(name for name in LAST if name not in varied))
@@ -83,7 +83,7 @@ class Prediction(Displayable):
 
 
 def predict(
-    fit: Predictor,
+    fit: FittedLaw,
     density: npt.ArrayLike,
     *,
     depth: npt.ArrayLike | None,
@@ -91,7 +91,7 @@ def predict(
     num_examples: npt.ArrayLike | None,
     unpruned_error: npt.ArrayLike | None,
 ) -> Prediction:
-    """Evaluate a law where the arguments, broadcast against each other, say."""
+    """Evaluate a law at the arguments, broadcast against each other."""
     needed = inputs_of(fit) if unpruned_error is not None else inputs_of(fit) | {"num_examples"}
     inputs = {
         "density": density,
@@ -129,7 +129,7 @@ def predict(
 
 
 def _default(
-    fit: Predictor, name: str, value: npt.ArrayLike | None, *, needed: frozenset[str]
+    fit: FittedLaw, name: str, value: npt.ArrayLike | None, *, needed: frozenset[str]
 ) -> npt.ArrayLike:
     if value is not None:
         return value
@@ -143,7 +143,7 @@ def _default(
     return float(known[0])
 
 
-def _check(fit: Predictor, inputs: dict[str, Floats], *, given: bool) -> None:
+def _check(fit: FittedLaw, inputs: dict[str, Floats], *, given: bool) -> None:
     limits = {"density": 1.0, "depth": np.inf, "width": np.inf, "num_examples": np.inf}
     if given:
         limits["unpruned_error"] = fit.metric.highest
@@ -163,7 +163,7 @@ def _check(fit: Predictor, inputs: dict[str, Floats], *, given: bool) -> None:
             )
 
 
-def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:
+def _unpruned(fit: FittedLaw, inputs: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:
     """ε_np of each row, where it comes from, and the standard deviation of its logarithm."""
     unpruned = inputs["unpruned_error"].copy()
     source = np.full(unpruned.shape, "given", dtype="<U9")
@@ -182,7 +182,7 @@ def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.ND
     return unpruned, source, unpruned_std
 
 
-def _from_dense_law(fit: Predictor, places: Floats) -> Floats:
+def _from_dense_law(fit: FittedLaw, places: Floats) -> Floats:
     depth, width, examples = places.T
     if fit.dense is None:
         sizes = dict(zip(AXES, places[0].tolist(), strict=True))

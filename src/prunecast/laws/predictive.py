@@ -1,11 +1,11 @@
 """The distribution of a new training run's error, which is behind every answer.
 
-More is known than the law: what it misses of a measured curve, and that it misses similar sizes alike. What `scatter`
-says of the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a
-new chain adds noise of its own. At a measured size these are its own rows and those of similar sizes, elsewhere the
-latter alone. Between measured densities and sizes this interpolates; beyond them it returns to the law, in more doubt
-the farther away. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow
-several.
+It combines the law with the measured curves: a law that misses a curve will miss it again, and misses similar sizes
+alike. The misfit of the law, the noise of a chain and the unpruned error (see `scatter`) are conditioned on the
+measured rows, and a new chain adds its own noise. At a measured size, these are its own rows and those of similar
+sizes; at other sizes, only the latter. Predictions interpolate between measured densities and sizes. Beyond them they
+return to the law, with a variance that grows with the distance. The uncertainty of the parameters, and of the law if
+the data allow several, is always included.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ import numpy as np
 from scipy import linalg, special  # `stats` takes longer to import than most fits take
 
 from prunecast.errors import PrunecastError
+from prunecast.laws.fitted import FittedLaw
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.points import AXES, Floats, Integers, Mask, Points
-from prunecast.laws.predictor import Average, Predictor, average, query
 from prunecast.laws.scatter import (
     MOST_CURVES,
     TINY,
@@ -30,19 +30,84 @@ from prunecast.laws.scatter import (
     Scatter,
     inferred,
 )
+from prunecast.laws.sizes import size_of
 from prunecast.laws.support import doublings_outside
 
 UNKNOWN = 1.0
-"""The standard deviation of log ε_np before it is measured, where no dense law predicts it."""
+"""The standard deviation of an unmeasured log ε_np without a dense law."""
 GROWTH, DENSE_GROWTH = 1.5, 3.0
-"""With every doubling of a size beyond what was measured, a law deviates by so many times its usual deviation more, and
-so does the dense law: laws fitted to the smaller sizes of measured tables did."""
+"""How many times its usual deviation a law, and the dense law, deviates more per doubling of a size beyond the measured
+ones; determined by fits to the smaller sizes of measured tables."""
 SAME_DENSITY, MOST_ROWS = 1e-6, 64
-"""Log densities that differ by less are one level; of more levels than these, so many say what a curve says. The time
-that a curve takes grows with their third power."""
+"""Log densities that differ by less belong to one level; from longer curves, so many levels are used, because the time
+per curve grows with their third power."""
 BLOCK, DRAW_STEP = 1_000, 4
-"""How many rows are predicted at a time, each by all draws of the parameters, which bounds the memory they take. At
-measured sizes, where the parameters matter less, every fourth draw is enough."""
+"""How many rows are predicted at a time, which bounds the memory for all draws of the parameters. At measured sizes,
+where the parameters matter less, every fourth draw is enough."""
+
+
+def inputs_of(fit: FittedLaw) -> frozenset[str]:
+    """The axes that a prediction by the fitted law or an alternative depends on, besides its unpruned error."""
+    return fit.form().inputs.union(*(one.form().inputs for one in fit.alternatives))
+
+
+def evaluate(fit: FittedLaw, theta: Floats, points: Points) -> tuple[Floats, Floats]:
+    """log ε̂ of parameter sets, and ∂log ε̂/∂log ε_np; both have shape (sets, rows)."""
+    form = fit.form()
+    stack = form.stack(theta, points)
+    return stack[:, -1], form.unpruned_slope(theta, points, stack)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average:
+    """The mean of several laws, by their weights: arrays with a value for each row."""
+
+    log_error: Floats
+    unpruned_slope: Floats
+    """∂log ε̂/∂log ε_np"""
+    doubt: Floats
+    """√weight · (log ε̂ of a law − the mean), one law per row; the squares add up to the variance between laws"""
+
+
+def average(fit: FittedLaw, points: Points) -> Average:
+    """log ε̂ by the fitted law and its alternatives."""
+    laws = [(fit.form(), fit.theta(), 1 - sum(one.weight for one in fit.alternatives))]
+    laws += [(one.form(), one.theta(), one.weight) for one in fit.alternatives]
+    values, slopes = [], []
+    for form, theta, _ in laws:
+        stack = form.stack(theta[None], points)
+        values.append(stack[0, -1])
+        slopes.append(form.unpruned_slope(theta[None], points, stack)[0])
+    weight = np.array([share for _, _, share in laws])[:, None]
+    mean = (weight * np.array(values)).sum(axis=0)
+    return Average(
+        log_error=mean,
+        unpruned_slope=(weight * np.array(slopes)).sum(axis=0),
+        doubt=np.sqrt(weight) * (np.array(values) - mean),
+    )
+
+
+def query(
+    fit: FittedLaw, inputs: dict[str, Floats], unpruned: Floats, weights: Floats | None = None
+) -> Points:
+    """Points in which each row is a configuration, in the paper's units; give the weights if they are known."""
+    count = len(unpruned)
+    return Points(
+        configuration=np.arange(count),
+        level=np.zeros(count, dtype=np.int64),
+        density=inputs["density"],
+        error=np.ones(count),
+        replicates=np.ones(count),
+        nonzero=np.ones(count),
+        weights=size_of(fit, inputs["depth"], inputs["width"]) if weights is None else weights,
+        depth=inputs["depth"],
+        width=inputs["width"],
+        num_examples=np.maximum(inputs["num_examples"], 1.0),
+        unpruned=unpruned,
+        unpruned_replicates=np.ones(count),
+        reference_depth=1.0,
+        reference_examples=fit.reference_examples,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +119,21 @@ class Distribution:
     spread: Floats
     """the standard deviation"""
     below: Floats
-    """the standard deviation of what lies below the median: where the data do not show how a curve rises, it is less"""
+    """the standard deviation below the median; smaller than `spread` if the data do not show how a curve rises"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Law:
-    """What the law says of some rows, and what is in doubt about it."""
+    """The law's estimates at some rows, and their uncertainty."""
 
     average: Average
     doubt: Floats
-    """deviations from the law, one a row, whose squares add up to the variance"""
+    """deviations from the law, one per row, whose squares add up to the variance"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
-    """A measured configuration, what its neighbours say of it, and how far its own rows are from that."""
+    """A measured configuration, what its neighbours predict, and how far its own rows deviate from that."""
 
     curve: Curve
     law: _Law
@@ -77,14 +142,14 @@ class _Seen:
     root: Floats
     """the Cholesky factor of the covariance of its rows"""
     surprise: Floats
-    """the inverse of that covariance times what its rows deviate from what was expected"""
+    """the inverse of that covariance times the deviation of its rows from the expectation"""
 
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
-    """What a fit knows of new training runs."""
+    """The predictions of a fit for new training runs."""
 
-    fit: Predictor
+    fit: FittedLaw
     _known: dict[int, tuple[Curve, _Law]] = field(default_factory=dict)
     _all_seen: dict[int, _Seen] = field(default_factory=dict)
     _all_told: dict[tuple[float, ...], Expected] = field(default_factory=dict)
@@ -92,10 +157,10 @@ class Predictive:
     def of(
         self, points: Points, own: Integers, unpruned_std: Floats, given: Mask | None = None
     ) -> Distribution:
-        """New runs of networks, each a configuration of its own in `points`.
+        """The distribution of new runs of networks; each row of `points` is a configuration.
 
-        `own` is the index of the measured configuration that it belongs to, −1 where there is none; `unpruned_std` is
-        the standard deviation of log ε_np in that case. Where ε_np is `given`, the law alone answers.
+        `own` is the index of the measured configuration, or −1 if the size was not measured; `unpruned_std` is then the
+        standard deviation of log ε_np. If ε_np is `given`, the law alone answers.
         """
         median, variance, least = np.zeros((3, len(points)))
         alone = np.zeros(len(points), dtype=bool) if given is None else given
@@ -112,7 +177,7 @@ class Predictive:
         return Distribution(log_error=median, spread=np.sqrt(variance + rise**2), below=np.sqrt(variance))
 
     def median(self, points: Points, own: Integers) -> Floats:
-        """The medians of `of`, at less cost."""
+        """The medians of `of`, which cost less."""
         found, others = average(self.fit, points).log_error.copy(), np.flatnonzero(own < 0)
         if len(others):
             found[others] += self._missed(points.each(others))[0]
@@ -159,7 +224,7 @@ class Predictive:
         return max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
 
     def _missed(self, points: Points) -> tuple[Floats, Floats]:
-        """What the law misses at sizes that were not measured, but for ε_np, and its variance."""
+        """By how much the law misses sizes that were not measured, apart from ε_np, and the variance."""
         places = np.stack([getattr(points, name) for name in AXES], axis=1)
         every, which = np.unique(_doublings(places), axis=0, return_inverse=True)
         told, x = self._told(every), np.log(points.density)
@@ -172,7 +237,7 @@ class Predictive:
         return (coupled * mean).sum(axis=1), variance
 
     def _told(self, places: Floats) -> list[Expected]:
-        """What the measured curves say of other sizes, in doublings."""
+        """What to expect of other sizes, in doublings, given the measured curves."""
         keys = [tuple(place) for place in places.tolist()]
         new = [index for index, key in enumerate(keys) if key not in self._all_told]
         if new:
@@ -180,7 +245,7 @@ class Predictive:
         return [self._all_told[key] for key in keys]
 
     def _below(self, density: Floats, own: Integers) -> Floats:
-        """How far densities lie below those measured, at the same size where it was measured: in log density."""
+        """How far densities lie below the lowest measured one, of the same size if it was measured: in log density."""
         lowest = np.array([c.lowest_density for c in self.fit.configurations])
         return np.log(np.maximum(np.where(own >= 0, lowest[own], lowest.min()) / density, 1.0))
 
@@ -201,7 +266,7 @@ class Predictive:
         ) ** 2
 
     def _seen(self, index: int) -> _Seen:
-        """A measured configuration with what its neighbours say of it."""
+        """A measured configuration with what its neighbours predict."""
         if index not in self._all_seen:
             (curve, law), expected, scatter = self._measured(index), self._expected(index), self.scatter
             x, coupled = curve.log_density, scatter.coupled(curve.log_density, curve.slope)
@@ -229,9 +294,9 @@ class Predictive:
 
     @cached_property
     def _sample(self) -> Integers:
-        """The configurations that others are compared with: all, or some of very many.
+        """The configurations that inform others: all, or a random sample of very many.
 
-        They are drawn at random, as every k-th one of a grid may leave out whole sizes.
+        Every k-th one of a grid could leave out whole sizes.
         """
         order = np.random.default_rng(0).permutation(len(self.fit.configurations))
         return np.sort(order[:MOST_CURVES])
@@ -243,18 +308,18 @@ class Predictive:
 
     @cached_property
     def _others(self) -> Others:
-        """What the curves say of other configurations."""
+        """The numbers of all configurations, given these curves."""
         return Neighbours(self._informing, dense=self.fit.dense is not None).seen(self.scatter)
 
     def _expected(self, index: int) -> Expected:
-        """What is expected of a measured configuration before its own curve is seen."""
+        """What to expect of a measured configuration without its own curve."""
         member = int(np.searchsorted(self._sample, index))
         if member < len(self._sample) and self._sample[member] == index:
             return self._others.of(member)
         return self._others.at(self._measured(index)[0].place[None])[0]
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
-        """The rows of a configuration, its unpruned network among them, and what the law says of them."""
+        """The rows of a configuration, including its unpruned network, and the law's estimates."""
         if index not in self._known:
             c = self.fit.configurations[index]
             rows = np.array(c.curve, dtype=float).reshape(-1, 3)
@@ -293,7 +358,7 @@ class Predictive:
         return _Law(average=mean, doubt=np.concatenate([drawn / np.sqrt(len(drawn)), mean.doubt]))
 
     def _undetermined(self, points: Points) -> Floats:
-        """The least spread that reaches every prediction by parameters that fit about as well."""
+        """The smallest spread that covers the predictions of all parameters that fit about as well."""
         fit, form = self.fit, self.fit.form()
         apart = np.abs(
             form.log_error(fit.spread.possible, points) - form.log_error(fit.theta()[None], points)
@@ -304,7 +369,7 @@ class Predictive:
 
 @contextmanager
 def _consistent() -> Iterator[None]:
-    """Refuse a law, read from a file that somebody edited, that linear algebra cannot combine with its curves."""
+    """Refuse an edited law whose parameters make a covariance singular."""
     try:
         yield
     except ValueError as problem:
@@ -327,9 +392,9 @@ def _by_configuration(own: Integers) -> Iterator[tuple[int, Integers]]:
 
 
 def _levels(rows: Floats) -> Floats:
-    """Density, mean error and replicates of each density, from the highest down; of very many densities some.
+    """Density, mean error and replicates of each density, from the highest down; some of very many densities.
 
-    A fit to every replicate's own row has several rows of one density, which are of different chains.
+    A fit to every replicate's own row has several rows of one density.
     """
     rows = rows[np.argsort(-rows[:, 0], kind="stable")]
     starts = np.flatnonzero(np.diff(np.log(rows[:, 0]), prepend=np.inf) < -SAME_DENSITY)
@@ -343,8 +408,8 @@ def _levels(rows: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def predictive(fit: Predictor) -> Predictive:
-    """The predictive distribution of a fit, made once."""
+def predictive(fit: FittedLaw) -> Predictive:
+    """The predictive distribution of a fit, cached."""
     return Predictive(fit)
 
 

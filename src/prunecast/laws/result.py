@@ -1,4 +1,4 @@
-"""A fitted law as a value: everything an answer needs, nothing of the rows it came from."""
+"""A fit: what was found, with predictions, statistics and its file."""
 
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -11,99 +11,30 @@ import pandas as pd
 
 from prunecast.display import Plottable
 from prunecast.errors import PrunecastError
-from prunecast.findings import Finding
 from prunecast.laws import findings, saved, statistics
-from prunecast.laws.decoding import value_of
 from prunecast.laws.dense import DELTAS, DENSE_PARAMETERS, DenseLaw
-from prunecast.laws.deviations import REGIONS, Deviation, NoiseFloor
-from prunecast.laws.law import Law, PruningForm, Role, get_law, inner, restored, source_of
-from prunecast.laws.points import Floats
+from prunecast.laws.deviations import REGIONS
+from prunecast.laws.fitted import Alternative, Configuration, FittedLaw, Spread
+from prunecast.laws.law import Role, get_law, source_of
 from prunecast.laws.predict import Prediction, predict
-from prunecast.laws.predictor import Alternative, Spread, inputs_of
-from prunecast.laws.support import Configuration
-from prunecast.metric import Metric
+from prunecast.laws.predictive import inputs_of
+from prunecast.laws.saved import value_of
 from prunecast.table import COSTS, other_latency
 from prunecast.text import plural
 
 ALWAYS_THERE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
 """A law's parameters with these roles are in every fit of it, whatever the points."""
 SMALLEST, LARGEST = 1e-30, 1e30
-"""No measured number is smaller or larger, and formulas overflow far beyond."""
+"""Limits of measured numbers; formulas overflow only far beyond."""
 LARGEST_DEVIATION = 1e12
-"""A dense law that is off by more was not fitted to anything."""
+"""No fitted dense law deviates by more."""
 LARGEST_INNER = 200.0
 """No parameter is larger on the inner scale, where most are logarithms."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Origin:
-    """Where a law's data came from."""
-
-    table: str
-    digest: str
-    family: str
-    dataset: str
-    method: str
-    recipe: str
-    chance: float | None
-    timed_with: str = ""
-    """runtime, batch and threads of the table's latencies, as `prunecast time` names them; empty where it has none"""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Fit(Plottable):
+class Fit(FittedLaw, Plottable):
     """A fitted law: its parameters with intervals, how well it fits, and what the data do not determine."""
-
-    law: str
-    """the name of the law"""
-    metric: Metric
-    """what is predicted: errors, losses or another metric"""
-    axes: tuple[str, ...]
-    """which of depth, width and num_examples the invariant contains"""
-    reference_examples: float
-    """the number of examples that counts as one in the invariant"""
-    parameters: dict[str, float]
-    """by name, as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ, and those of other laws"""
-    intervals: dict[str, tuple[float, float]]
-    """95% intervals; the interval of a fixed parameter has zero width"""
-    fixed: tuple[str, ...]
-    """the parameters that were not fitted"""
-    deviation: Deviation
-    """the relative deviation (predicted − measured) / measured over all rows: `mean`, `std` and `rms`"""
-    regions: dict[str, Deviation]
-    """the same for the rows of each region: low plateau, power law, high plateau"""
-    noise_floor: NoiseFloor | None
-    """the deviation that noise alone causes; None without replicates"""
-    held_out: dict[str, float]
-    """rms deviation of each law on configurations left out, if there are enough of them"""
-    rows: int
-    """how many rows were fitted"""
-    at_chance: int
-    """rows no better than chance, left out of the fit"""
-    rises: bool
-    """whether any measured curve leaves its low plateau; if not, the data determine no pruning law"""
-    kept_per_level: float
-    """share of the weights that one level of pruning keeps, read from the table"""
-    counted: bool
-    """whether weights are counts; else they are in proportion to l·w²"""
-    columns: frozenset[str]
-    """the columns that the table had; others were filled in"""
-    selected: bool
-    """whether networks that are too large for their data were left out of the table"""
-    configurations: tuple[Configuration, ...]
-    """every configuration that was fitted: its sizes, its curve, and how well the law fits it"""
-    findings: tuple[Finding, ...]
-    """what a reader should know besides the numbers"""
-    spread: Spread
-    """the random draws behind the intervals of predictions"""
-    alternatives: tuple[Alternative, ...] = ()
-    """laws that the data cannot distinguish from this one; predictions are averages, weighted by likelihood"""
-    dense: DenseLaw | None
-    """the law of unpruned errors; None if there are too few configurations"""
-    origin: Origin
-    """the table that the law was fitted to: its name, digest, family, dataset, method and recipe"""
-    options: dict[str, str]
-    """how the fit was made"""
 
     def __repr__(self) -> str:
         """One line for the prompt."""
@@ -111,58 +42,6 @@ class Fit(Plottable):
         size = f"{plural(self.rows, 'row')} of {plural(len(self.configurations), 'configuration')}"
         found = plural(len(self.findings), "finding")
         return f"<Fit of {self.law} to {self.origin.table}: {numbers}; deviation {self.deviation} on {size}, {found}>"
-
-    @property
-    def _law(self) -> Law:
-        return get_law(self.law)
-
-    @property
-    def title(self) -> str:
-        """What the law is called."""
-        return self._law.title
-
-    @property
-    def family_law(self) -> str:
-        """The law's name for another fit; for Eq. 1, which fits one configuration, it is Eq. 2."""
-        return self._law.family_law
-
-    @property
-    def dips(self) -> bool:
-        """Whether the law may predict a lower error than that of the unpruned network."""
-        return self._law.dips
-
-    @property
-    def equation(self) -> str:
-        """The law's equation in plain text."""
-        return self._law.equation_of(self.form())
-
-    @property
-    def undetermined(self) -> tuple[str, ...]:
-        """The parameters that the data do not determine."""
-        known = {parameter.name for parameter in self.form().parameters if parameter.bound_is_known}
-        found = findings.undetermined(self.findings, known)
-        found |= set() if self.rises else set(self.parameters) - known
-        return tuple(name for name in self.parameters if name in found and name not in self.fixed)
-
-    @property
-    def plateau(self) -> str | None:
-        """The name of the parameter that is the error of the high plateau; None if the law has none."""
-        at = self.form().find(Role.PLATEAU)
-        return None if at is None else self.form().parameters[at].name
-
-    @property
-    def high_error(self) -> float:
-        """The error of networks pruned to nothing; if the law has no plateau, chance or the largest error."""
-        if self.plateau is not None:
-            return self.parameters[self.plateau]
-        if self.origin.chance is not None:
-            return self.origin.chance
-        return min(self.metric.highest, 2 * max(c.highest_error for c in self.configurations))
-
-    @property
-    def exponents(self) -> dict[str, str]:
-        """The name of the exponent of each axis of the invariant."""
-        return self.form().exponents
 
     @property
     def needs_examples(self) -> bool:
@@ -202,18 +81,6 @@ class Fit(Plottable):
         """Schwarz's information criterion of the relative deviations; compare laws fitted to the same rows."""
         return statistics.bic(self.residuals["residual"].to_numpy(dtype=float), self.free)
 
-    def symbol(self, name: str) -> str:
-        """The symbol of a parameter."""
-        return self._described(name)[0]
-
-    def meaning(self, name: str) -> str:
-        """What a parameter means, in a few words."""
-        return self._described(name)[1]
-
-    def _described(self, name: str) -> tuple[str, str]:
-        parameter = self.form().parameters[self.form().index(name)]
-        return parameter.symbol, parameter.meaning
-
     def interval(self, parameter: str) -> tuple[float, float]:
         """The 95% interval of a parameter.
 
@@ -231,14 +98,6 @@ class Fit(Plottable):
                 f"{self.law} has no parameter {parameter!r}; it has {', '.join(self.intervals)}"
             )
         return self.intervals[parameter]
-
-    def form(self) -> PruningForm:
-        """The law's functional form, for evaluation."""
-        return restored(self._law, tuple(self.parameters), self.axes)
-
-    def theta(self) -> Floats:
-        """The parameters on the inner scale of the form."""
-        return inner(self.form(), np.array(list(self.parameters.values()), dtype=float))
 
     def predict(
         self,
@@ -348,36 +207,12 @@ def _rebuilt(body: dict[str, Any], place: str) -> Fit:
 
 
 def _fit(body: dict[str, Any]) -> Fit:
-    def own(name: str, kind: Any) -> Any:
-        return value_of(kind, body[name], name)
-
-    return Fit(
-        law=own("law", str),
-        metric=Metric(own("metric", str)),
-        axes=own("axes", tuple[str, ...]),
-        reference_examples=own("reference_examples", float),
-        parameters=own("parameters", dict[str, float]),
-        intervals=own("intervals", dict[str, tuple[float, float]]),
-        fixed=own("fixed", tuple[str, ...]),
-        deviation=own("deviation", Deviation),
-        regions=own("regions", dict[str, Deviation]),
-        noise_floor=own("noise_floor", NoiseFloor | None),
-        held_out=own("held_out", dict[str, float]),
-        rows=own("rows", int),
-        at_chance=own("at_chance", int),
-        rises=own("rises", bool),
-        kept_per_level=own("kept_per_level", float),
-        counted=own("counted", bool),
-        columns=own("columns", frozenset[str]),
-        selected=own("selected", bool),
-        configurations=own("configurations", tuple[Configuration, ...]),
-        findings=tuple(findings.from_json(one) for one in body["findings"]),
-        spread=_spread(body["spread"]),
-        alternatives=value_of(tuple[Alternative, ...], body.get("alternatives", []), "alternatives"),
-        dense=_dense(own("dense", DenseLaw | None)),
-        origin=own("origin", Origin),
-        options=own("options", dict[str, str]),
-    )
+    hints, own = saved.typed_fields(Fit)
+    given = [name for name in own if name in body or name != "alternatives"]
+    values = {name: value_of(hints[name], body[name], name) for name in given if name != "findings"}
+    found = Fit(**values, findings=tuple(findings.from_json(one) for one in body["findings"]))
+    spread = replace(found.spread, possible=found.spread.possible.reshape(-1, len(found.spread.centre)))
+    return replace(found, spread=spread, dense=_dense(found.dense))
 
 
 def _dense(law: DenseLaw | None) -> DenseLaw | None:
@@ -385,15 +220,6 @@ def _dense(law: DenseLaw | None) -> DenseLaw | None:
     if law is None or "delta" in law.parameters:
         return law
     return replace(law, parameters={**law.parameters, "delta": 0.0})
-
-
-def _spread(body: dict[str, Any]) -> Spread:
-    own = {name: value for name, value in body.items() if name not in ("centre", "draws", "possible")}
-    centre = np.array(value_of(tuple[float, ...], body["centre"], "centre"))
-    draws = np.array(value_of(tuple[tuple[float, ...], ...], body["draws"], "draws"))
-    sets = value_of(tuple[tuple[float, ...], ...], body.get("possible", []), "possible")
-    possible = np.array(sets).reshape(-1, len(centre))
-    return Spread(centre=centre, draws=draws, possible=possible, **value_of(dict[str, float], own, "spread"))
 
 
 def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
@@ -404,20 +230,16 @@ def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
 
 
 def _check(fit: Fit) -> None:
-    """Refuse what no fit writes, before a prediction fails on it."""
-    form, highest = fit.form(), fit.metric.highest
-    lowest = {own.name: SMALLEST if own.positive else -LARGEST for own in form.parameters}
+    """Refuse values that no fit writes, before a prediction fails."""
     ordered = [own.name for own in fit._law.parameters if own.name in fit.parameters]
     right = {
-        "axes": set(fit.axes) == set(form.exponents),
-        **{own.name: own.role not in ALWAYS_THERE or own.name in lowest for own in fit._law.parameters},
-        **{name: _within([value], lowest[name]) for name, value in fit.parameters.items()},
         "the order of parameters": list(fit.parameters) == ordered,
         "intervals": fit.intervals.keys() == fit.parameters.keys()
         and all(-np.inf < low <= high < np.inf for low, high in fit.intervals.values()),
         "fixed": set(fit.fixed) <= fit.parameters.keys(),
         "spread": _usable_spread(fit.spread, len(ordered)),
-        "alternatives": all(map(_usable_alternative, fit.alternatives))
+        "alternatives": not any(map(_unusable, fit.alternatives))
+        and _within([one.weight for one in fit.alternatives], 0.0, 1.0)
         and sum(one.weight for one in fit.alternatives) <= 1,
         "deviation": np.isfinite([fit.deviation.mean, fit.deviation.std]).all(),
         "regions": fit.regions.keys() == set(REGIONS),
@@ -425,12 +247,12 @@ def _check(fit: Fit) -> None:
         "held_out": _within([*fit.held_out.values()], 0.0),
         "kept_per_level": 0 < fit.kept_per_level < 1,
         "reference_examples": _within([fit.reference_examples]),
-        "chance": fit.origin.chance is None or _within([fit.origin.chance], SMALLEST, highest),
+        "chance": fit.origin.chance is None or _within([fit.origin.chance], SMALLEST, fit.metric.highest),
         "dense": fit.dense is None or _usable_dense(fit.dense),
         "noise_floor": fit.noise_floor is None or _within([*vars(fit.noise_floor).values()], 0.0),
         "configurations": bool(fit.configurations) and _usable_configurations(fit),
     }
-    wrong = [name for name, usable in right.items() if not usable]
+    wrong = [*_unusable(fit), *(name for name, usable in right.items() if not usable)]
     if wrong:
         raise ValueError(f"unusable: {wrong[0]}")
     with np.errstate(all="ignore"):
@@ -457,18 +279,14 @@ def _usable_spread(spread: Spread, parameters: int) -> bool:
     )
 
 
-def _usable_alternative(alternative: Alternative) -> bool:
-    form = alternative.form()
+def _unusable(fitted: Fit | Alternative) -> list[str]:
+    """The parameters that are missing or impossible."""
+    form, values = fitted.form(), fitted.parameters
     lowest = {own.name: SMALLEST if own.positive else -LARGEST for own in form.parameters}
-    return (
-        set(alternative.axes) == set(form.exponents)
-        and all(
-            own.role not in ALWAYS_THERE or own.name in lowest for own in get_law(alternative.law).parameters
-        )
-        and lowest.keys() == alternative.parameters.keys()
-        and all(_within([value], lowest[name]) for name, value in alternative.parameters.items())
-        and _within([alternative.weight], 0.0, 1.0)
-    )
+    needed = [own.name for own in get_law(fitted.law).parameters if own.role in ALWAYS_THERE]
+    axes = [] if set(fitted.axes) == set(form.exponents) else ["axes"]
+    missing = [name for name in needed if name not in values]
+    return [*axes, *missing, *(name for name in lowest if not _within([values[name]], lowest[name]))]
 
 
 def _usable_dense(dense: DenseLaw) -> bool:

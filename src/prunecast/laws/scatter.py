@@ -4,23 +4,24 @@ With x the log density, the log error of a training run is taken as
 
     log ε(x) = log ε̂(θ, ℓ, x) + misfit(x) + noise(x).
 
-`misfit` belongs to a configuration: all of its replicates share it. It is smooth in x (Matérn 5/2) and zero at density
-1, where every law gives the unpruned error. `noise` belongs to a chain, whose levels resemble one another because each
-begins with the mask of the one before: two of them have the correlation ρ·exp(−|x − x′|/L). ℓ is log ε_np of the
-configuration without the noise of its measurement.
+`misfit` is shared by all replicates of a configuration. It is smooth in x (Matérn 5/2) and zero at density 1, where
+every law gives the unpruned error. `noise` is that of one chain. Each level of a chain starts with the mask of the
+level before, so the noise of two levels has the correlation ρ·exp(−|x − x′|/L). ℓ is the log ε_np of the configuration
+without measurement noise.
 
-Where every density was trained on its own, in a table of one-shot pruning for example, ρ is 0 and the noise is no
-larger than it looks. Curves without replicates may therefore show that ρ is smaller.
+If every density was trained independently, as in one-shot pruning, ρ is 0. The curves show this even without
+replicates: neighbouring levels then differ by the whole noise.
 
-What a law misses at one size it misses at similar sizes, too: misfit, and what the dense law misses of ℓ, are smooth in
-the logarithms of depth, width and number of examples (Matérn 3/2). So the curves of other sizes say what to expect of
-one, and a curve that its neighbours do not confirm was lucky or unlucky. This separates misfit from noise in tables
-without replicates, and keeps the best of many sizes from promising what only its one chain has shown.
+A law misses similar sizes alike. So misfit, and the error of the dense law in ℓ, are smooth in the logarithms of depth,
+width and number of examples (Matérn 3/2), and the curves of similar sizes show what to expect of one size. A curve that
+differs from them was partly lucky or unlucky. This separates misfit from noise in tables without replicates, and it
+corrects for the luck of the best of many sizes.
 
-Smaller networks differ more from one training run to the next: the noise of a network of M weights is in proportion to
-M^−κ, with the most likely κ.
+Smaller networks differ more between training runs: the noise of a network with M weights is proportional to M^−κ, with
+the most likely κ.
 
-Neighbours are coupled by the misfit at a few densities, the knots, and by ℓ; around the knots every misfit is free.
+Configurations are coupled by the misfit at a few densities, the knots, and by ℓ. Between the knots, the misfit of each
+configuration is independent.
 """
 
 from collections.abc import Sequence
@@ -35,38 +36,37 @@ from prunecast.laws.points import Floats
 LEVEL = float(np.log(1.25))
 """The log density between two levels of the paper."""
 CORRELATION, CORRELATION_LENGTH = 0.85, 10 * LEVEL
-"""ρ and L; replicates of measured chains have about these."""
+"""ρ and L, about those of replicates of measured chains."""
 LOOSER, CLEARLY_LIKELIER = (0.5, 0.0), 10.0
-"""Other ρ that are tried, and by how much the log likelihood must be larger; curves of measured chains never are so
-much likelier."""
+"""Other ρ to try, and by how much the log likelihood must be larger to choose one; for measured chains it never was."""
 MISFIT_LENGTH, MISFIT_ONSET = 6 * LEVEL, 2 * LEVEL
-"""Over how much log density the misfit changes, and over how much it sets in."""
+"""The log density over which the misfit changes, and over which it sets in."""
 SIZE_LENGTH = 1.5
-"""Over how many doublings of a size it changes: the likeliest of 1 to 3 in halves for the measured tables together."""
+"""Doublings of a size over which it changes: of 1, 1.5, ... 3, the most likely for all measured tables together."""
 MOST_CURVES = 150
-"""Of more configurations than these, so many are enough to infer noise and misfit from, and as neighbours."""
+"""At most this many configurations are used to infer noise and misfit, and as neighbours."""
 RANGE = (1e-4, 2.0)
 """The standard deviations that are searched."""
 NOISE_PER_ROUGHNESS = 2.1
-"""How much more replicates differ than second differences along one curve show, in measured tables; see ρ."""
+"""Noise of replicates divided by the noise that second differences along a curve suggest, in measured tables."""
 LEAST_RATIO = 0.3
-"""Misfit, and what the dense law misses, are at least this share of the noise: no law is exact."""
+"""Misfit, and the deviation of the dense law, are at least this share of the noise, as no law is exact."""
 FEW_CURVES = 5
-"""Fewer than these do not separate noise from misfit: the roughness along them is taken for noise."""
+"""With fewer curves than this, noise and misfit cannot be separated; the roughness of the curves counts as noise."""
 MOST_NOISE = 0.8
-"""Then of the mean square deviation from a law at most this share is noise."""
+"""In that case, at most this share of the mean square deviation from a law is noise."""
 FIRST_STEP = 0.4
 DECLINES, DECLINE_UNIT = (-0.5, 0.5), 0.125
 """The exponents of size that are searched, and their step relative to those of logarithms."""
 TINY, OWN = 1e-10, 1e-6
-"""Shares of a variance that keep matrices regular; the second is that of a configuration alone."""
+"""Small shares of a variance that keep matrices regular; the second is that of each configuration alone."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The measured rows of a configuration and the law's estimates: arrays of one length, but for the last two."""
+    """The measured rows of a configuration and the law's estimates."""
 
     log_density: Floats
     deviation: Floats
@@ -94,17 +94,17 @@ class Scatter:
     """Standard deviations of log ε."""
 
     noise: float
-    """of single chains of typical size around what is expected of their configuration"""
+    """of single chains of typical size around the expectation of their configuration"""
     misfit: float
-    """of the law around that, where pruning is under way"""
+    """of the law around that expectation, at low densities"""
     unpruned: float
     """of log ε_np around the dense law, without noise"""
     correlation: float = CORRELATION
-    """ρ, that of the noise at neighbouring levels of one chain"""
+    """ρ, of the noise at neighbouring levels of one chain"""
     knots: Floats = field(default_factory=lambda: np.zeros(0))
     """log densities whose misfit is coupled between neighbours"""
     decline: float = 0.0
-    """the noise of a network of M weights is in proportion to M to the minus this"""
+    """κ: the noise of a network with M weights is proportional to M^−κ"""
     typical: float = 0.0
     """log M of a network whose noise is `noise`"""
 
@@ -113,9 +113,9 @@ class Scatter:
         return np.asarray(self.noise * np.exp(-self.decline * (np.asarray(log_weights) - self.typical)))
 
     def of_chains(self, x: Floats, replicates: Floats, log_weights: float | None = None) -> Floats:
-        """The covariance of the noise at log densities x of means over replicates, the later among the earlier ones.
+        """The covariance of the noise of means over replicates at log densities x.
 
-        The network is one of typical size if none is given.
+        Without `log_weights`, the network has typical size.
         """
         noise = self.noise if log_weights is None else float(self.noise_of(log_weights))
         shared = self.correlation * np.exp(-np.abs(np.subtract.outer(x, x)) / CORRELATION_LENGTH)
@@ -140,11 +140,11 @@ class Scatter:
         return np.asarray(self.variance_of_law(x) - (self._at_knots(x) ** 2).sum(axis=1))
 
     def coupled(self, x: Floats, slope: Floats) -> Floats:
-        """How rows depend on what neighbours share: independent numbers of variance 1, the last of them that of ℓ."""
+        """How rows depend on the numbers that neighbours share, which have variance 1; the last is that of ℓ."""
         return np.column_stack([self._at_knots(x), self.unpruned * slope])
 
     def _at_knots(self, x: Floats) -> Floats:
-        """How the misfit at log densities depends on independent numbers of variance 1 that give it at the knots."""
+        """How the misfit at log densities depends on independent numbers of variance 1, one per knot."""
         root = np.linalg.cholesky(smooth(self.knots, self.knots))
         near = smooth(self.knots, x) * onset(x)
         return np.asarray(self.misfit * np.linalg.solve(root, near).T)
@@ -152,41 +152,41 @@ class Scatter:
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What other configurations say of the numbers of one that `Scatter.coupled` is about."""
+    """The distribution of the numbers of `Scatter.coupled` for one configuration, given the other configurations."""
 
     mean: Floats
     covariance: Floats
 
 
 def onset(x: Floats) -> Floats:
-    """How much of the misfit there is at log densities: none at density 1."""
+    """The share of the misfit at log densities: 0 at density 1, 1 far below."""
     return np.asarray(-np.expm1(-np.abs(x) / MISFIT_ONSET))
 
 
 def smooth(x: Floats, other: Floats) -> Floats:
-    """The correlation of the misfit between two sets of log densities, but for its onset."""
+    """The correlation of the misfit between two sets of log densities, apart from its onset."""
     apart = np.sqrt(5.0) * np.abs(np.subtract.outer(x, other)) / MISFIT_LENGTH
     return np.asarray((1 + apart + apart**2 / 3) * np.exp(-apart))
 
 
 def resemblance(places: Floats, others: Floats) -> Floats:
-    """The correlation of what a law misses at two sets of sizes, each row a place."""
+    """The correlation of a law's errors between two sets of sizes, one per row."""
     square = ((places[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)
     apart: Floats = np.sqrt(np.asarray(3.0 * square, dtype=float)) / SIZE_LENGTH
     return np.asarray((1 + apart) * np.exp(-apart))
 
 
 def knots_of(curves: Sequence[Curve]) -> Floats:
-    """Knots every misfit length down to the lowest measured density."""
+    """Knots at distances of one misfit length, down to the lowest measured density."""
     lowest = min(float(curve.log_density.min()) for curve in curves)
     count = max(1, round(-lowest / MISFIT_LENGTH))
     return np.asarray(-MISFIT_LENGTH * (0.5 + np.arange(count)), dtype=float)
 
 
 def inferred(curves: Sequence[Curve], replicate_noise: float | None, unpruned: float | None) -> Scatter:
-    """The most likely noise, misfit and deviation of the dense law; where there are replicates, they show the noise.
+    """The most likely noise, misfit and deviation of the dense law; replicates, if any, determine the noise.
 
-    `unpruned` is the standard deviation of ℓ where there is no dense law.
+    `unpruned` is the standard deviation of ℓ if there is no dense law.
     """
     together = Neighbours(curves, dense=unpruned is None)
     whole = float(np.sqrt(np.concatenate([c.deviation**2 * c.replicates for c in curves]).mean()))
@@ -212,7 +212,7 @@ def _likeliest(
     rough: float,
     unpruned: float | None,
 ) -> tuple[Scatter, float]:
-    """The most likely deviations for a ρ and perhaps a known noise, and minus their log likelihood."""
+    """The most likely scatter for a ρ and perhaps a known noise, and minus its log likelihood."""
     from scipy import optimize  # slow to import, and most fits do not need it
 
     sizes = np.array([curve.log_weights for curve in curves])
@@ -259,9 +259,9 @@ def _typical(sizes: Floats, rows: Floats, decline: float) -> float:
 
 
 def roughness(curves: Sequence[Curve], otherwise: float) -> float:
-    """The noise of single runs that would give the second differences along the curves if it were independent.
+    """The noise of single runs, if it were independent, that explains the second differences along the curves.
 
-    Deviations from the law may be large and smooth. What changes from one level to the next and back is noise.
+    Deviations from the law may be large and smooth. Changes from one level to the next and back are noise.
     """
     squares = []
     for curve in curves:
@@ -272,9 +272,9 @@ def roughness(curves: Sequence[Curve], otherwise: float) -> float:
 
 
 class Neighbours:
-    """Curves that inform one another, each padded with rows that carry no information.
+    """Curves that inform one another, padded to one length with rows without information.
 
-    Given the numbers that couple them, curves are independent, so only these numbers need one large matrix.
+    Given the numbers that couple them, curves are independent. So only these numbers need a large matrix.
     """
 
     def __init__(self, curves: Sequence[Curve], *, dense: bool) -> None:
@@ -306,13 +306,13 @@ class Neighbours:
         return np.asarray(np.linalg.inv(alike))
 
     def weights(self, places: Floats) -> tuple[Floats, Floats]:
-        """How the numbers at each place follow from those of all configurations, and the variance that is left."""
+        """The weights of all configurations in the expectation at each place, and the remaining variance."""
         near = resemblance(places, self._places)
         weight = near @ self._apart
         return weight, np.maximum(1.0 - (near * weight).sum(axis=1), 0.0)
 
     def _seen(self, scatter: Scatter) -> tuple[Floats, Floats, float]:
-        """What each curve says of its own numbers, as precisions and precision times mean; minus its log likelihood."""
+        """Each curve's precision of its own numbers, and times their mean; minus the log likelihood."""
         scale = np.append(np.full(len(self.knots), scatter.misfit), scatter.unpruned)
         noise = scatter.noise_of(self._sizes)[:, None, None] ** 2 * self._noise
         if scatter.correlation != CORRELATION:
@@ -328,7 +328,7 @@ class Neighbours:
         return basis.transpose(0, 2, 1) @ basis, np.einsum("crj,cr->cj", basis, missed), float(cost)
 
     def _precision(self, seen: Floats) -> Floats:
-        """Of all numbers of all configurations together, after the curves were seen."""
+        """The precision of the numbers of all configurations together, given the curves."""
         count, numbers = seen.shape[:2]
         whole = np.zeros((count, numbers, count, numbers))
         for number in range(numbers):
@@ -339,14 +339,14 @@ class Neighbours:
         return whole.reshape(count * numbers, -1)
 
     def cost(self, scatter: Scatter) -> float:
-        """Minus the log likelihood, but for a constant."""
+        """Minus the log likelihood, up to a constant."""
         seen, weighted, cost = self._seen(scatter)
         root = linalg.cholesky(self._precision(seen), lower=True, overwrite_a=True, check_finite=False)
         white = linalg.solve_triangular(root, weighted.ravel(), lower=True, check_finite=False)
         return cost + float(np.log(np.diagonal(root)).sum() - white @ white / 2)
 
     def seen(self, scatter: Scatter) -> "Others":
-        """What all curves together say."""
+        """The distribution of the numbers given all curves."""
         seen, weighted, _ = self._seen(scatter)
         count, numbers = weighted.shape
         whole = np.asarray(np.linalg.inv(self._precision(seen)), dtype=float)
@@ -361,25 +361,25 @@ class Neighbours:
 
 @dataclass(frozen=True, kw_only=True)
 class Others:
-    """What curves say of other configurations."""
+    """The distribution of the numbers of all configurations, given all curves."""
 
     neighbours: Neighbours
     seen: Floats
     weighted: Floats
-    """what each curve says of its own numbers: their precisions, and these times their means"""
+    """each curve's precision of its own numbers, times their means"""
     mean: Floats
     covariance: Floats
-    """of the numbers of all configurations after all curves were seen"""
+    """of the numbers of all configurations, given all curves"""
 
     def of(self, index: int) -> Expected:
-        """What all other curves say of one of the configurations."""
+        """What to expect of one of the configurations, given the other curves."""
         after = np.linalg.inv(self.covariance[index, :, index, :])
         covariance = np.linalg.inv(after - self.seen[index])
         mean = covariance @ (after @ self.mean[index] - self.weighted[index])
         return Expected(mean=mean, covariance=(covariance + covariance.T) / 2)
 
     def at(self, places: Floats) -> list[Expected]:
-        """What all curves say of configurations that are not among them, each row a place."""
+        """What to expect of other configurations, one place per row, given all curves."""
         weight, left = self.neighbours.weights(places)
         mean, numbers = weight @ self.mean, self.mean.shape[1]
         covariance = left[:, None, None] * np.eye(numbers)

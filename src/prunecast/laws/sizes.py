@@ -1,48 +1,28 @@
-"""How many weights networks have that were not measured: counted from layers, or interpolated from the table."""
+"""Weights of networks that were not measured: counted from layers, or interpolated from the table."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 
 from prunecast.catalog import FAMILIES, architecture, find_dataset
+from prunecast.laws.fitted import FittedLaw
 from prunecast.laws.points import Floats
-from prunecast.laws.support import Fitted
 
 SAME_COUNT = 1e-3
 """Relative; counts of weights that differ by less are the same."""
 EXACT_FIT = 1e-9
-"""A polynomial that deviates less than this from every measured count is taken to be exact."""
+"""A polynomial counts as exact if it deviates less than this from every measured count."""
 
 
-class Named(Protocol):
-    """What a table says about its networks."""
-
-    @property
-    def family(self) -> str:
-        """The name of their family; empty where it is not given."""
-
-    @property
-    def dataset(self) -> str:
-        """The name of their dataset; empty where it is not given."""
-
-
-class OfFamily(Fitted, Protocol):
-    """Anything that was fitted to networks of one family."""
-
-    @property
-    def origin(self) -> Named:
-        """The table that it was fitted to."""
-
-
-def size_of(fit: OfFamily, depth: Floats, width: Floats) -> Floats:
+def size_of(fit: FittedLaw, depth: Floats, width: Floats) -> Floats:
     """Prunable weights of networks, in the unit of the law's data.
 
-    Where the table's counts are those of a built-in family, its layers are counted. Members that it does not have, and
-    networks of other families, are interpolated from the table.
+    If the table's counts are those of a built-in family, its layers are counted. Other networks are interpolated from
+    the table.
     """
     places, which = np.unique(np.stack([depth, width], axis=1), axis=0, return_inverse=True)
     size, member = _weights_curve(fit)(*places.T), counted_family(fit)
@@ -55,7 +35,7 @@ def size_of(fit: OfFamily, depth: Floats, width: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def counted_family(fit: OfFamily) -> tuple[str, int] | None:
+def counted_family(fit: FittedLaw) -> tuple[str, int] | None:
     """The built-in family whose layers have the weights that the table counts, and its number of classes."""
     family, facts = fit.origin.family, find_dataset(fit.origin.dataset)
     if family not in FAMILIES or facts is None or not facts.num_classes:
@@ -70,7 +50,7 @@ def counted_family(fit: OfFamily) -> tuple[str, int] | None:
 
 
 @lru_cache(maxsize=8)
-def _weights_curve(fit: Fitted) -> "SizeCurve":
+def _weights_curve(fit: FittedLaw) -> "SizeCurve":
     return SizeCurve.through({(c.depth, c.width): c.weights for c in fit.configurations})
 
 
@@ -120,7 +100,7 @@ def _terms(sizes: Floats, powers: tuple[tuple[int, int], ...]) -> Floats:
 def _polynomial(sizes: Floats, count: Floats) -> tuple[tuple[tuple[int, int], ...], Floats]:
     """The terms and coefficients, none of them negative, with the least relative deviation from the counts.
 
-    Of polynomials that are exact the one with fewest terms is taken, so that few sizes give no strange one.
+    Among exact polynomials, the one with the fewest terms is used, so that few sizes give a plausible one.
     """
     scale = 1 / (1 + count)
     best: tuple[tuple[tuple[int, int], ...], Floats] = ((1, 2),), np.zeros(1)
@@ -137,7 +117,7 @@ def _polynomial(sizes: Floats, count: Floats) -> tuple[tuple[tuple[int, int], ..
 
 
 def _possible_terms(sizes: Floats) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Sets of terms, the smallest first; an axis that does not vary has one power, which sizes elsewhere follow."""
+    """Sets of terms, the smallest first; an axis that does not vary has a single power."""
     deep, wide = (len(np.unique(axis)) > 1 for axis in sizes.T)
     every = [(a, b) for b in ((2, 1, 0) if wide else (2,)) for a in ((1, 0) if deep else (1,))]
     for number in range(1, 1 + min(len(every), len(sizes))):

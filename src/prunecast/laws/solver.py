@@ -16,15 +16,15 @@ from prunecast.laws.points import Floats, Mask, Points
 ROWS_AT_ONCE = 1 << 16
 """Sets × rows evaluated together: small enough for the processor's cache, large enough to hide Python."""
 
-# A large block that is freed at once makes glibc keep freed memory up to its size (31 MiB) for the next array. Else
-# every step asks the system for fresh pages, which takes longer than the arithmetic.
+# Allocating and freeing one large block makes glibc keep freed memory up to that size (31 MiB) for later arrays.
+# Otherwise every step gets fresh pages from the system, which takes longer than the arithmetic.
 np.empty(31 << 17)
 
 MANY_ROWS, FINALISTS = 10_000, 3
-"""Beyond this many rows, a search starts on a part of them, and only its best results continue with all."""
+"""With more rows than this, a search starts on some of them, and only its best results continue with all."""
 MOST_ITERATIONS = 200
 LEAST_DAMPING = 1e-12
-"""Rows that leave a direction open make a singular matrix; this much damping keeps every step defined."""
+"""If the rows leave a direction undetermined, the matrix is singular; this damping keeps the step defined."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """The optimum of every parameter set of a batch."""
+    """The optimum from each start of a batch."""
 
     theta: Floats
     cost: Floats
@@ -55,7 +55,7 @@ class NormalEquations:
 
     gram: Floats
     excess: Floats
-    """what a robust loss takes off or adds to the weighted sum of squares"""
+    """the robust loss minus the weighted sum of squares"""
 
     @property
     def cost(self) -> Floats:
@@ -183,9 +183,9 @@ def solve(
 ) -> Solution:
     """Minimise the weighted squared residuals from every start, inside the form's bounds or the `limits` of each start.
 
-    `weights` has one row per start, `fixed` marks parameters that keep their starting value. A set has converged
-    when the next step would move no parameter by more than the tolerance; that step is still taken. `damping` says
-    how little to trust the first step: small for a start near the optimum.
+    `weights` has one row per start; `fixed` marks parameters that keep their starting value. A search has converged
+    when the next step moves no parameter by more than the tolerance; that step is still taken. `damping` is that of
+    the first step: choose a small one for a start near the optimum.
     """
     objective = objective or Objective()
     lower, upper = limits or bounds(form)
@@ -282,7 +282,7 @@ class Optimum:
         return self.cost / max(1, len(self.points) - len(self.free))
 
     def profile(self, column: int, values: Floats) -> Solution:
-        """The optimum with one parameter fixed at each of some values, the others fitted again."""
+        """The optima with one parameter fixed at each of some values, and the others refitted."""
         starts = np.tile(self.theta, (len(values), 1))
         starts[:, column] = values
         fixed = self.fixed.copy()
@@ -298,7 +298,7 @@ def solve_from_best(
     fixed: Mask | None = None,
     objective: Objective | None = None,
 ) -> Solution:
-    """As `solve`; with many rows, the best starts are found on a part of them."""
+    """`solve`; with many rows, the best starts are first found on some of them."""
     if len(points) > MANY_ROWS:
         part = points.rows(np.arange(len(points)) % (len(points) // MANY_ROWS + 1) == 0)
         found = solve(form, part, starts, fixed=fixed, objective=objective)
@@ -363,7 +363,7 @@ def _points_of_parts(points: Points, members: Mask) -> tuple[Points, Floats]:
 def find_optimum(
     form: PruningForm, points: Points, starts: Floats, fixed: Mask, objective: Objective
 ) -> Optimum:
-    """The best of the optima that are reached from several starts."""
+    """The best optimum from several starts."""
     found = solve_from_best(form, points, starts, fixed=fixed, objective=objective)
     best = int(found.cost.argmin())
     return Optimum(

@@ -1,20 +1,20 @@
-"""What statisticians ask a fit for: residuals, the covariance of its parameters, and information criteria."""
+"""Residuals of a fit, the covariance of its parameters, and information criteria."""
 
 from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
 
+from prunecast.laws.fitted import FittedLaw
 from prunecast.laws.law import PruningForm
-from prunecast.laws.points import Floats
-from prunecast.laws.predictor import Predictor, evaluate, query
+from prunecast.laws.points import AXES, Floats
+from prunecast.laws.predictive import evaluate, query
 
-AXES = ("depth", "width", "num_examples")
 LEAST_VARIANCE = 1e-12
-"""Draws that vary less, on the inner scale, were held at one value."""
+"""Draws that vary less, on the inner scale, count as constant."""
 
 
-def residuals(fit: Predictor) -> pd.DataFrame:
+def residuals(fit: FittedLaw) -> pd.DataFrame:
     """The rows that a law was fitted to, with its estimates and the relative deviations (ε̂ − ε)/ε."""
     own = fit.configurations
     counts = [len(one.curve) for one in own]
@@ -37,7 +37,7 @@ def residuals(fit: Predictor) -> pd.DataFrame:
     )
 
 
-def drawn_errors(fit: Predictor) -> Floats:
+def drawn_errors(fit: FittedLaw) -> Floats:
     """Log errors by every draw of the parameters: of each configuration unpruned, and at its lowest density."""
     own = [one for one in fit.configurations for _ in range(2)]
     inputs = {name: np.array([float(getattr(one, name)) for one in own]) for name in AXES}
@@ -52,9 +52,9 @@ def drawn_errors(fit: Predictor) -> Floats:
 def covariance(
     form: PruningForm, values: dict[str, float], draws: Floats, fixed: Collection[str]
 ) -> pd.DataFrame:
-    """Covariance in natural units: that of the draws on the inner scale, times the slopes ∂value/∂inner.
+    """Covariance in natural units: the draws' covariance on the inner scale times the slopes ∂value/∂inner.
 
-    It is unknown (NaN) for a parameter that was fitted but whose draws do not vary: its search ended at a bound.
+    NaN for a fitted parameter whose draws do not vary, because its search ended at a bound.
     """
     slopes = np.array([values[own.name] if own.positive else 1.0 for own in form.parameters])
     names = list(values)

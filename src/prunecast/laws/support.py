@@ -1,85 +1,41 @@
-"""What was measured: the configurations of a fit, the region they cover, and what lies outside it.
+"""The region that the configurations of a fit cover, and what lies outside it.
 
-One axis at a time is not enough: where the shallow networks were trained on small datasets only, a shallow one with
-many examples lies inside the range of each axis, and yet nothing like it was measured. So a place counts as inside
-where, for every two axes and on either side of both, something was measured at least as far out.
+Ranges of single axes are not enough. If shallow networks were trained only on small datasets, a shallow network with
+many examples lies within the range of each axis, but nothing like it was measured. So a place is inside if, for every
+two axes and both sides of each, some configuration lies at least as far out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from prunecast.laws.deviations import Deviation
 from prunecast.laws.findings import AxisNeverVaried
+from prunecast.laws.fitted import FittedLaw
 from prunecast.laws.points import AXES, Floats
 
 SLACK = 1e-9
 """Relative; values closer than this are the same."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Configuration:
-    """One (depth, width, number of examples), what was measured there, and how well the law fits it."""
-
-    depth: float
-    """the number of layers, as in the table"""
-    width: float
-    """the width, as in the table"""
-    num_examples: float
-    """the number of training examples"""
-    unpruned_error: float
-    """the error at density 1, the mean over replicates"""
-    replicates: float
-    """how many replicates that mean is over"""
-    weights: float
-    """prunable weights, or in proportion to them where the table does not count them"""
-    lowest_density: float
-    """of its measured rows"""
-    highest_error: float
-    """of its measured rows"""
-    lowest_error: float
-    """of its measured rows"""
-    deviation: Deviation
-    """of the law on these rows"""
-    curve: tuple[tuple[float, float, float], ...] = ()
-    """density, error and replicates of each measured row, for answers that a law alone cannot give"""
-    never_pruned: float | None = None
-    """all other parameters, such as biases and normalisation; None where the table does not count them"""
-    costs: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict, hash=False)
-    """by column of costs that the table has, density and cost of every level, from the lowest density up"""
-
-
-class Fitted(Protocol):
-    """Anything that was fitted to some configurations."""
-
-    def __hash__(self) -> int:
-        """Every fit is a key of its own."""
-
-    @property
-    def configurations(self) -> Sequence[Configuration]:
-        """What it was fitted to."""
-
-
 @lru_cache(maxsize=8)
-def measured_sizes(fit: Fitted) -> dict[str, Floats]:
+def measured_sizes(fit: FittedLaw) -> dict[str, Floats]:
     """By axis, the sizes of the configurations."""
     return {axis: np.array([float(getattr(c, axis)) for c in fit.configurations]) for axis in AXES}
 
 
 @lru_cache(maxsize=8)
-def _lowest_density(fit: Fitted) -> float:
+def _lowest_density(fit: FittedLaw) -> float:
     return min(c.lowest_density for c in fit.configurations)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """One side of each of two axes, and which places lie further out there than anything measured."""
+    """One side of each of two axes, and which places lie further out than every measured configuration."""
 
     axes: tuple[str, str]
     sides: tuple[int, int]
@@ -89,8 +45,8 @@ class Gap:
     missed: NDArray[np.bool_]
 
 
-def gaps(fit: Fitted, places: Mapping[str, Floats]) -> Iterator[Gap]:
-    """Every two of the axes that places are given by, on either side of both."""
+def gaps(fit: FittedLaw, places: Mapping[str, Floats]) -> Iterator[Gap]:
+    """The gaps for every two axes and both sides of each."""
     measured = {axis: np.log(own) for axis, own in measured_sizes(fit).items()}
     with np.errstate(divide="ignore"):
         wanted = {axis: np.log(places[axis]) for axis in AXES if axis in places}
@@ -107,15 +63,15 @@ def _furthest(first: Floats, second: Floats, wanted: Floats) -> Floats:
     return np.asarray(largest[np.searchsorted(first[order], wanted - SLACK)])
 
 
-def outside(fit: Fitted, places: Mapping[str, Floats]) -> NDArray[np.bool_]:
+def outside(fit: FittedLaw, places: Mapping[str, Floats]) -> NDArray[np.bool_]:
     """Whether places lie outside what was measured, by the axes that they are given by."""
     return np.asarray(np.logical_or.reduce([gap.missed for gap in gaps(fit, places)]))
 
 
-def doublings_outside(fit: Fitted, places: Mapping[str, Floats]) -> Floats:
-    """How far outside what was measured places lie, in doublings; zero inside.
+def doublings_outside(fit: FittedLaw, places: Mapping[str, Floats]) -> Floats:
+    """How far places lie outside the measured region, in doublings; zero inside.
 
-    On each side of every two axes it is the shortest way to a place with something measured at least as far out; the
+    For both sides of every two axes, this is the shortest way to where a configuration lies at least as far out; the
     longest of these ways counts.
     """
     each, which = np.unique(np.stack(list(places.values())), axis=1, return_inverse=True)
@@ -132,12 +88,12 @@ def doublings_outside(fit: Fitted, places: Mapping[str, Floats]) -> Floats:
     return furthest[which]
 
 
-def below(fit: Fitted, density: Floats) -> NDArray[np.bool_]:
+def below(fit: FittedLaw, density: Floats) -> NDArray[np.bool_]:
     """Whether densities are lower than any that was measured."""
     return np.asarray(density < _lowest_density(fit) * (1 - SLACK))
 
 
-def measured_at(fit: Fitted, places: Floats) -> npt.NDArray[np.int64]:
+def measured_at(fit: FittedLaw, places: Floats) -> npt.NDArray[np.int64]:
     """The index of the configuration measured at each place (depth, width, num_examples), −1 where none was."""
     measured, wanted = (
         np.zeros(len(fit.configurations), dtype=np.int64),
@@ -162,8 +118,8 @@ def _nearest(values: Floats, asked: Floats) -> npt.NDArray[np.int64]:
     return np.where(asked - values[below] < values[above] - asked, below, above)
 
 
-def never_varied(fit: Fitted, places: Mapping[str, npt.ArrayLike]) -> Iterator[AxisNeverVaried]:
-    """The axes on which places differ from the only value that was measured, so that no law can know."""
+def never_varied(fit: FittedLaw, places: Mapping[str, npt.ArrayLike]) -> Iterator[AxisNeverVaried]:
+    """The axes on which places differ from the only measured value."""
     for axis, values in measured_sizes(fit).items():
         if (values == values[0]).all() and not np.allclose(places[axis], values[0]):
             yield AxisNeverVaried(axis=axis, value=float(values[0]))

@@ -34,12 +34,12 @@ MOST = 2 / 3
 SEARCHED_ROWS, FINALISTS = 600, 3
 LEAST_CONFIGURATIONS = 4
 PREFERENCE_FOLDS, MOST_ROWS = 5, 50_000
-"""Groups of configurations left out in turn at every fit, and the rows up to which this is done."""
+"""Every fit leaves out so many groups of configurations in turn, unless the table has more rows than this."""
 CLEARLY_BETTER = 0.9
 """A law is preferred where its deviation is below this share of the other's."""
 LEAST_WEIGHT, ABOUT_AS_LIKELY = 0.02, 0.2
-"""Laws with less than the first share of the likelihood do not count. One with the second share of the likeliest's is
-about as good."""
+"""Laws with less than the first share of the likelihood do not count. A law is about as good as the likeliest if it has
+this share of its likelihood."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def in_sample(points: Points) -> list[Split]:
 
 
 def configurations_out(points: Points, seed: int = 0, folds: int = FOLDS) -> list[Split]:
-    """Leave configurations out in turn: one at a time up to `folds` of them, in that many random groups beyond."""
+    """Leave configurations out in turn: one at a time, or in `folds` random groups if there are more."""
     count = points.configurations
     order = np.random.default_rng(seed).permutation(count)
     return [_without(count, np.sort(group)) for group in np.array_split(order, min(count, folds))]
@@ -174,9 +174,9 @@ def held_out_rms(points: Points, metric: str, seed: int = 0) -> dict[str, float]
 
 
 def law_weights(rms: dict[str, float], configurations: int) -> dict[str, float]:
-    """How much each law counts in an answer: its share of the likelihood of configurations left out.
+    """The weight of each law in an answer: its share of the likelihood of left-out configurations.
 
-    Laws that hardly count are left out.
+    Laws with tiny weights are dropped.
     """
     shares = likelihood_shares(rms, configurations)
     kept = {name: share for name, share in shares.items() if share >= LEAST_WEIGHT}
@@ -314,7 +314,7 @@ def _score(rival: Rival, points: Points, metric: str, seed: int) -> Score:
 
 
 def _with_dense_law(rival: Rival, points: Points, chance: float | None, seed: int) -> Score | None:
-    """A law with ε_np from the dense law; None where there are too few configurations for that law."""
+    """A law with ε_np from the dense law; None if there are too few configurations for the dense law."""
     whole = fit_dense(points, chance)
     if whole is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether a law can be trusted on the data it was fitted to, in one word and the numbers behind it."""
+"""Whether a fitted law can be trusted, in one word and the numbers behind it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,15 +8,15 @@ from prunecast.laws.predictive import predictive
 from prunecast.laws.result import Fit
 
 GOOD_RATIO, USABLE_RATIO = 1.5, 3.0
-"""How many times the noise a law may miss and be good, and usable."""
+"""The largest deviation of a good law and of a usable law, as multiples of the noise."""
 USABLE_SHARE = 0.75
-"""The share of its parameters that the data of a usable law determine."""
+"""The data determine at least this share of the parameters of a usable law."""
 LARGEST_MISS = 0.5
 """A law that misses by more than this is unusable, however large the noise."""
 RISE = {Role.PLATEAU, Role.SLOPE, Role.SCALE}
-"""What the parameters that describe the rise of a curve do."""
+"""The roles of the parameters that describe the rise of a curve."""
 END_OF_RISE = {Role.PLATEAU, Role.SCALE}
-"""Where the rise ends, and at which error: if no curve comes near its high plateau, only a product of both is known."""
+"""Where, and at which error, the rise ends; if no curve nears its high plateau, only a product of both is known."""
 
 
 class Trust(StrEnum):

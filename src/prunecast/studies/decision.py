@@ -1,10 +1,10 @@
-"""What to train next, so that the smallest network for some errors is known soon, or that enough was trained.
+"""What to train next to find the smallest network for some errors soon, and whether enough was trained.
 
-A decision depends on nothing but what was trained so far, so it can be made again after an interruption. It begins with
-the unpruned networks at the corners and in the middle of the grid. Then come whole curves of such networks on few
-examples, where the grid has them: they cost little and show the shape of the law. Then comes the curve of the network
-that should be about best for a target. From then on a law is fitted, and the chain that takes the most off the answer's
-uncertainty per second comes next.
+A decision depends only on what was trained so far, so it can be repeated after an interruption. A search starts with
+the unpruned networks at the corners and in the middle of the grid. Next, it trains whole curves of such networks on few
+examples, if the grid has them: they cost little and show the shape of the law. Then it trains the curve of the network
+that is probably best for a target. From then on it fits a law and picks the chain that reduces the answer's uncertainty
+most per second.
 """
 
 import math
@@ -31,7 +31,7 @@ from prunecast.studies.search_grid import (
 from prunecast.table import Table
 
 STARTING = {Reason.START, Reason.LAW, Reason.FIRST_CURVE}
-"""Reasons of what is trained before any doubt is weighed."""
+"""Reasons of steps that are taken before the law's uncertainty counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +39,19 @@ class Decision:
     """What to train next, best first, and what is known so far."""
 
     steps: tuple[NextStep, ...]
-    """empty where nothing is left to train"""
+    """empty if nothing is left to train"""
     states: tuple[TargetState, ...]
     fit: Fit | None
-    """None before there are enough rows; where no curve rises, networks that were trained are the answers"""
+    """None before there are enough rows; if no curve rises, the answers are trained networks"""
 
     def known_within(self, doubt: float) -> bool:
-        """Whether no answer is in more doubt than this; never before the starting design is trained."""
+        """Whether the starting design is trained and every answer is known within this doubt."""
         starting = any(step.reason in STARTING for step in self.steps)
         return not starting and all(state.known_within(doubt) for state in self.states)
 
     @property
     def likely_steps(self) -> tuple[NextStep, ...]:
-        """What is likely to change an answer."""
+        """The steps that are likely to change an answer."""
         return tuple(step for step in self.steps if step.reason is not Reason.REST)
 
 
@@ -67,8 +67,8 @@ def decide(
 ) -> Decision:
     """What to train next of a grid, given the rows so far.
 
-    The answer is about `num_examples` examples, by default the largest number of the grid. Chains on a thirtieth of
-    them or fewer show the shape of the law; others are not trained.
+    The answer is for `num_examples` examples, by default the largest number of the grid. Chains on at most a thirtieth
+    of them show the shape of the law; other chains are not trained.
     """
     examples = num_examples or max(chain.num_examples for chain in grid)
     there = Grid(chains=[chain for chain in grid if chain.num_examples == examples], targets=targets)
@@ -90,7 +90,7 @@ def decide(
 
 
 def _fitted(table: Table, law: str) -> Fit | None:
-    """The law, if there is enough for one."""
+    """The law, if the table has enough rows for one."""
     if not (table.frame["density"] < 1).any():
         return None
     try:
@@ -100,7 +100,7 @@ def _fitted(table: Table, law: str) -> Fit | None:
 
 
 def _start(table: Table | None, grid: Grid, for_law: Sequence[GridChain]) -> Iterator[NextStep]:
-    """What is left of the starting design."""
+    """The steps of the starting design that are not done yet."""
     missing = [chain for chain in spread_out(grid.sizes) if not chain.errors and not chain.ended]
     if missing or table is None:
         for chain in missing:
@@ -123,7 +123,7 @@ def _start(table: Table | None, grid: Grid, for_law: Sequence[GridChain]) -> Ite
 
 
 def _unpruned_errors(table: Table, chains: Sequence[GridChain]) -> list[float]:
-    """As measured, by the dense law, or as of the nearest network that was trained."""
+    """Measured, predicted by the dense law, or that of the nearest trained network."""
     points = measured(table).points
     dense = fit_dense(points, table.chance)
     known = {
@@ -147,7 +147,7 @@ def _unpruned_errors(table: Table, chains: Sequence[GridChain]) -> list[float]:
 
 
 def _any(grid: Grid) -> Iterator[NextStep]:
-    """Where no law can be fitted although the design is trained: the rest of the grid, the cheapest first."""
+    """The rest of the grid, the cheapest first, if no law can be fitted after the starting design."""
     left = [chain for chain in grid.chains if not grid.is_over(chain)]
     for chain in sorted(left, key=lambda chain: (len(chain.errors) == 0, chain.seconds)):
         yield grid.step(chain, Reason.FIRST_CURVE)

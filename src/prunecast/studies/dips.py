@@ -1,4 +1,4 @@
-"""How far the error falls below its unpruned value, and the bias this leaves in the law (appendix H of the paper)."""
+"""How far errors fall below their unpruned value, and the bias this causes in Eq. 2 (appendix H of the paper)."""
 
 from dataclasses import dataclass, replace
 
@@ -36,7 +36,7 @@ class Dip:
     dip: float
     """1 − lowest/unpruned"""
     by_noise: float
-    """what picking the lowest of as many noisy rows would show without any dip"""
+    """the dip that noise alone would show, as the lowest of so many rows"""
     share_below: float
     """share of pruned rows whose error is below ε_np"""
 
@@ -55,11 +55,11 @@ class Dips:
     """Eq. 2 refitted with every error below ε_np raised to it"""
     dip_law: Deviation
     bias: float
-    """what the dips add to μ of Eq. 2"""
+    """by how much the dips raise μ of Eq. 2"""
 
 
 def dips(table: Table) -> Dips:
-    """Measure every dip and fit Eq. 2 as it is, Eq. 2 with the dips filled, and the law that follows them."""
+    """Measure every dip; fit Eq. 2, Eq. 2 to errors without dips, and the law that follows dips."""
     full = full_fit(table)
     points = full.points
     noise = _row_noise(full.noise, points)
@@ -87,7 +87,7 @@ def _fitted(law: str, points: Points, metric: str) -> Deviation:
 
 
 def _row_noise(single: float | None, points: Points) -> Floats:
-    """Relative standard deviation of every row: a mean of R replicates has that of one over √R."""
+    """Relative standard deviation of every row; that of a mean over R replicates is 1/√R of that of one run."""
     if single is None:
         return np.full(len(points), roughness(points))
     return single / np.sqrt(points.replicates)
@@ -114,7 +114,7 @@ def _dip(points: Points, index: int, noise: Floats) -> Dip:
 
 
 def _expected_depth(rows: int) -> float:
-    """How far, in standard deviations, the lowest of some normal numbers lies below another one on average."""
+    """Mean distance, in standard deviations, of the lowest of some normal numbers from their mean."""
     if rows < 1:
         return 0.0
     draws = np.random.default_rng(0).standard_normal((DRAWS, rows))

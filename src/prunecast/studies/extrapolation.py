@@ -23,13 +23,13 @@ from prunecast.table import Table
 
 LEAST_SIZES = 3
 PAPER = {"depth": (14.0, 20.0), "width": (1 / 8, 1 / 4)}
-"""What the paper fits to predict all other depths and widths with the full dataset."""
+"""The sizes that the paper fits to predict all other depths and widths with the full dataset."""
 PAPER_SPLIT, CORNERS = "paper", 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One way from small to large under one law."""
+    """One law, fitted to small sizes along one axis and compared with large ones."""
 
     along: str
     """the axis, `networks` (the smaller of each of depth and width) or `paper`"""
@@ -101,7 +101,7 @@ def paper_split(points: Points) -> tuple[Mask, Mask] | None:
 
 
 def _small(sizes: Floats) -> Mask:
-    """The smaller half of an axis, at least its two smallest sizes, without which no exponent can be fitted."""
+    """The smaller half of an axis, and at least its two smallest sizes, which an exponent needs."""
     known = np.unique(sizes)
     return np.asarray(sizes <= known[max(1, (len(known) - 1) // 2)])
 

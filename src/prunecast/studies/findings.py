@@ -8,7 +8,7 @@ from prunecast.findings import Finding
 
 @dataclass(frozen=True, kw_only=True)
 class AxisNotVaried(Finding):
-    """A study shows nothing about an axis, because it has one value in the table."""
+    """An axis has only one value in the table, so the study says nothing about it."""
 
     kind: ClassVar[str] = "axis_not_varied"
     axis: str
@@ -35,7 +35,7 @@ class PaperSplitMissing(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class CurvesAtBounds(Finding):
-    """Curves whose own fit ends at a search bound; the spreads leave them out."""
+    """Curves whose own fit ends at a search bound; spreads exclude them."""
 
     kind: ClassVar[str] = "curves_at_bounds"
     at_bounds: int
@@ -58,7 +58,7 @@ class FewErrorsCrossed(Finding):
     crossed: int
     errors: int
     judged: bool
-    """whether they are judged all the same, as no others cross more; else a smaller dataset is"""
+    """whether they are judged nevertheless, as no others cross more; else a smaller dataset is judged"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ class Forms:
 
 
 def forms(table: Table) -> Forms:
-    """Fit every form, leave configurations out in turn, and judge each region apart."""
+    """Fit every form to all rows and with configurations left out, and judge each region separately."""
     full = full_fit(table)
     points = full.points
     if points.configurations < 3:

@@ -27,9 +27,9 @@ class Contours:
     """∂log d/∂log axis at constant error, measured"""
     std_slope: float
     predicted: float
-    """minus the exponent of the axis in the invariant: what straight contours far from both plateaus have"""
+    """minus the exponent of the axis in the invariant: the slope of contours far from both plateaus"""
     straightness: float
-    """mean R² of a straight line through a contour of three or more sizes; NaN where there is none"""
+    """mean R² of a straight line through a contour of three or more sizes; NaN if there is none"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,7 @@ class Constancy:
     symbol: str
     median: float
     spread: float
-    """half the range of its logarithm over the middle 68% of curves: a standard deviation that outliers leave alone;
-    NaN where one curve is all there is"""
+    """half the range of its logarithm over the middle 68% of curves, a robust standard deviation; NaN for one curve"""
     joint: float
     """its value in the joint fit"""
 
@@ -54,7 +53,7 @@ class Invariance:
     contours: tuple[Contours, ...]
     constancy: tuple[Constancy, ...]
     configurations: int
-    """those whose own fit of Eq. 1 ends inside its bounds, which the constancy rests on"""
+    """those whose own fit of Eq. 1 ends within its bounds; the constancy uses only these"""
     at_bounds: int
     findings: tuple[Finding, ...]
 

@@ -1,4 +1,4 @@
-"""The spread of replicates, region by region; without replicates, the roughness of curves along their levels."""
+"""The scatter of replicates by region; without replicates, the roughness of curves along their levels."""
 
 from dataclasses import dataclass
 

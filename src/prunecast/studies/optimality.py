@@ -1,7 +1,7 @@
 """Whether the network that the law calls smallest is the smallest measured (section 7 of the paper).
 
-At each error every measured configuration is pruned as far as its measured curve allows, and as far as the law says.
-Beside this: how little determines the law, ε↑ and γ from one curve, the whole law from four.
+At each error, every measured configuration is pruned as far as its measured curve allows, and as far as the law allows.
+The study also shows how few curves determine the law: one curve ε↑ and γ, four curves the whole law.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from prunecast.table import Table
 ERRORS = 60
 """Errors at which networks are compared, from the lowest measured to the high plateau."""
 ENOUGH = ERRORS // 2
-"""A number of examples is judged where its curves cross so many of the errors, if any does."""
+"""A number of examples is judged if its curves cross so many of the errors; if none does, the best is judged."""
 CLOSE = 0.25
 SETS = 30
 """Random rectangles of curves that the law is fitted to."""
@@ -54,13 +54,13 @@ class SmallestNetwork:
     regret: float
     """measured size of the configuration that the law picks over the smallest, minus 1"""
     measured_rise: float
-    """the error over ε_np of the measured winner: 1 and below is on its low plateau"""
+    """the error divided by ε_np of the measured winner; on its low plateau, 1 or less"""
     predicted_rise: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartCost:
-    """What it costs to start from another size than the best: mean excess of parameters over all errors."""
+    """The cost of pruning a network of another size than the best: mean excess of weights over all errors."""
 
     too_large_measured: float
     too_large_predicted: float
@@ -74,7 +74,7 @@ class SingleCurves:
 
     curves: int
     usable: int
-    """those whose fit ends inside its bounds: the curves that show all three regions"""
+    """those whose fit ends within its bounds, because they show all three regions"""
     high_error_off: float | None
     """median |single/joint − 1| of ε↑ over the usable curves"""
     gamma_off: float | None
@@ -109,7 +109,7 @@ class Optimality:
     largest_regret: float
     mean_regret: float
     lowest_rise_measured: float | None
-    """least error/ε_np of a winner where a larger network is known, too; None where every winner is the largest"""
+    """least error/ε_np of winners that are not the largest known network; None if all are"""
     lowest_rise_predicted: float | None
     start: StartCost
     single_curves: SingleCurves
@@ -303,9 +303,9 @@ def single_curves(table: Table, full: FullFit) -> SingleCurves:
 
 
 def few_curves(full: FullFit, metric: str) -> FewCurves | None:
-    """Fit the law, with the parameters that the curves determine, to random rectangles; None where there is none.
+    """Fit the law, with the parameters that the curves determine, to random rectangles; None if there is none.
 
-    Curves that never leave their low plateau say nothing about the law, so a rectangle of such curves does not count.
+    Rectangles of curves that never leave their low plateau do not count, as they do not determine the law.
     """
     axes = [axis for axis in ("depth", "width") if np.ptp(getattr(full.points, axis)) > 0]
     rectangles = _rectangles(full.points, axes) if axes else []

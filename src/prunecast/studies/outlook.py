@@ -1,8 +1,8 @@
-"""How uncertain the smallest network for each target is, and what each chain of a grid would take off that.
+"""How uncertain the smallest network for each target is, and how much each chain of a grid would reduce that.
 
-The smallest network for a target is as uncertain as the predictive distribution says: draws of it give draws of the
-answer. Training a chain measures its errors near the target. What that takes off the answer's variance is what a linear
-regression of the answer on these errors explains.
+Draws from the predictive distribution give draws of the smallest network for a target. Training a chain measures its
+errors near the target. This reduces the answer's variance by the part that a linear regression of the answer on these
+errors explains.
 """
 
 import math
@@ -34,20 +34,20 @@ from prunecast.studies.search_grid import (
 )
 
 SEEN = 1.3
-"""A network that misses a target shows the law at this many times its unpruned error."""
+"""The curve of a network that misses a target is judged at this multiple of its unpruned error."""
 SETTLED, ENOUGH = 0.1, 0.15
-"""The answer's doubt, as the standard deviation of its log size, from which on no chain is weighed for it, and at which
-a search ends: at 0.25 fewer answers were right on measured grids, and going on to 0.1 took up to half as many seconds
-again for answers that were about as far off."""
+"""Doubt is the standard deviation of an answer's log size. Below the first value, an answer counts as known; at the
+second, a search ends. On measured grids, ending at 0.25 gave fewer right answers, and going on to 0.1 took up to 50%
+more time for answers that were about as good."""
 LEAST_GAIN = 0.01
-"""No chain is trained that takes less than this share off the variance of the answers in doubt."""
+"""A chain is trained only if it reduces the variance of uncertain answers by at least this share."""
 DRAWS, DENSITIES = 400, 80
 TINY = 1e-18
-"""Where nothing is in doubt, nothing is divided by zero."""
+"""Avoids division by zero if nothing is uncertain."""
 FLATTEST = 0.1
 """The least slope of a curve, in logarithms, by which doubt about errors becomes doubt about densities."""
 USUAL_BETA, ROUGH_DEVIATION = 0.45, 0.2
-"""Exponent and deviation of the guess at unpruned errors where there is no law of them."""
+"""Exponent and deviation of the guess at unpruned errors without a dense law."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +58,10 @@ class TargetState:
     choice: Choice | None
     """the answer so far; None where none can be given yet"""
     doubt: float
-    """standard deviation of the log size of the smallest network that meets the target with the confidence asked for;
+    """standard deviation of the log size of the smallest network that meets the target with the wanted confidence;
     infinite before a law can be fitted"""
     sizes: tuple[float, float]
-    """in which it lies with a probability of 90%"""
+    """the interval in which that size lies with a probability of 90%"""
 
     def known_within(self, doubt: float) -> bool:
         """Whether the law is usable, and its answer in no more doubt than this."""
@@ -71,9 +71,9 @@ class TargetState:
 def answers_so_far(
     fit: Fit, targets: Sequence[float], examples: float, minimise: str, confidence: float
 ) -> list[Choice | None]:
-    """What `choose` answers for each target; None where it refuses.
+    """What `choose` answers for each target; None for all if it refuses.
 
-    It does so where no network of this number of examples is there yet, or where a target is out of reach.
+    It refuses if no network with this number of examples was trained yet, or if a target is out of reach.
     """
     try:
         return list(
@@ -84,7 +84,7 @@ def answers_so_far(
 
 
 def rough_dense(fit: Fit, num_examples: float) -> DenseLaw:
-    """A guess at unpruned errors where too few were measured for a law: ε̃ = b·M^−β with a usual β."""
+    """A guess at unpruned errors, if too few were measured for a law: ε̃ = b·M^−β with a usual β."""
     near = [c for c in fit.configurations if c.num_examples == num_examples]
     known = near or list(fit.configurations)
     ceiling = max([fit.high_error, *(1.01 * c.unpruned_error for c in known)])
@@ -113,24 +113,24 @@ class _Crossing:
     drawn: Floats
     """deviations from the median"""
     of_unpruned: Floats
-    """the part of `drawn` that measuring the unpruned error takes away"""
+    """the part of `drawn` that measuring the unpruned error would determine"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What a law says of the answers, and of every chain that could be trained."""
+    """The law's view of the answers, and of every chain that could be trained."""
 
     given: Fit
     fit: Fit
-    """the same, with a guess at unpruned errors where there is no law of them"""
+    """the same, with a guess at unpruned errors if it has no dense law"""
     grid: Grid
     examples: float
     minimise: str
     confidence: float
     networks: Candidates
-    """those of the chains of the grid, one each, then sizes between them, which may be the answer, too"""
+    """one for each chain of the grid, then sizes between them, which can also be the answer"""
     place: Integers
-    """of each network, the first chain of its size, or of the size nearest to it: they are wrong together"""
+    """for each network, the first chain of its or the nearest size; the law misses both alike"""
 
     @classmethod
     def of(cls, fit: Fit, grid: Grid, examples: float, minimise: str, confidence: float) -> "Outlook":
@@ -175,7 +175,7 @@ class Outlook:
         return predictive(self.fit).median(points, some.own).reshape(len(grid), count)
 
     def _reached(self, log_error: Floats) -> tuple[Floats, Floats]:
-        """The lowest log density at which each curve is at an error or below, and its slope; 0 where it never is."""
+        """The lowest log density at which each curve is at most at an error, and its slope; 0 if it never is."""
         grid, curves = self._log_densities, self._curves
         met = curves <= log_error
         first = np.where(met.any(axis=0), met.argmax(axis=0), len(grid) - 1)
@@ -198,12 +198,12 @@ class Outlook:
 
     @cached_property
     def _log_targets(self) -> list[float]:
-        """The log errors to expect of networks whose new runs meet the targets with the confidence asked for."""
+        """The median log errors of networks whose new runs meet the targets with the wanted confidence."""
         allowance = quantile(self.fit, self.confidence) * predictive(self.fit).scatter.noise
         return [math.log(target) - allowance for target in self.grid.targets]
 
     def _crossing(self, log_target: float) -> _Crossing:
-        """Where each chain informs most about a target: there, or where its curve has risen if it misses the target."""
+        """Where each chain tells most about a target: at the target, or where its curve has risen if it misses that."""
         fit, networks, rng = self.fit, self.networks, np.random.default_rng(0)
         reachable = self._curves.min(axis=0) <= log_target
         at, slope = self._reached(np.where(reachable, log_target, self._unpruned + math.log(SEEN)))
@@ -225,9 +225,9 @@ class Outlook:
         )
 
     def _left_to_law(self, shared: Floats, variance: Floats) -> Floats:
-        """What the law misses at the networks, less where they were measured.
+        """The law's shared error at the networks, reduced for networks that were trained.
 
-        Where a curve is there, it knows better. An unpruned network leaves at most what is in doubt about its curve.
+        A trained curve removes it. An unpruned network leaves at most the uncertainty of its own curve.
         """
         over = {chain.size for chain in self.grid.chains if self.grid.is_over(chain)}
         limit = np.minimum(np.sqrt(variance / np.maximum((shared**2).mean(axis=0), TINY)), 1.0)
@@ -267,7 +267,7 @@ class Outlook:
             )
 
     def steps(self) -> Iterator[NextStep]:
-        """Everything worth training, from what takes the most off the doubt per second on."""
+        """Everything worth training, sorted by the reduction of doubt per second."""
         chains = self.grid.chains
         open_ = np.array([not self.grid.is_over(chain) for chain in chains])
         fresh = np.array([not chain.errors for chain in chains]) & (self.networks.own[: len(chains)] < 0)
@@ -290,10 +290,10 @@ class Outlook:
                 yield self.grid.step(chains[index], kind, gain=gain, seconds=cost)
 
     def unweighed(self) -> Iterator[NextStep]:
-        """What is left to train where no chain is expected to take much off the doubt.
+        """What is left to train if no chain is expected to reduce the doubt much.
 
-        Curves that end near the targets hide what the law misses, so one is trained to its end. Then come networks that
-        may be the smallest one for a target, by their unpruned errors, and then all other whole curves, first those of
+        Curves that end near the targets hide errors of the law, so one curve is trained to its end. Then come networks
+        that may be the smallest for a target, by their unpruned errors, then all other whole curves, beginning with
         networks similar to the smallest ones.
         """
         sizes = self.grid.sizes
@@ -322,7 +322,7 @@ class Outlook:
         yield from (whole(chain, Reason.REST) for chain in left if chain not in taken)
 
     def _gain(self, *, unpruned: bool) -> Floats:
-        """The share that observing each chain takes off the variance of the answers that are in doubt."""
+        """The share by which observing each chain reduces the variance of the uncertain answers."""
         count = len(self.grid.chains)
         total, whole = np.zeros(count), 0.0
         for answer, crossing in zip(self._answers, self._crossings, strict=True):

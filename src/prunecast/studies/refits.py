@@ -27,7 +27,7 @@ from prunecast.table import Table
 from prunecast.text import plural
 
 MAX_ITERATIONS = 60
-"""A part of a table may leave parameters open; its fit then drifts along a flat valley and is stopped here."""
+"""Fits to a part of a table that does not determine all parameters drift along a flat valley; they stop here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class FullFit:
     form: PruningForm
     theta: Floats
     start: Floats
-    """where fits to parts begin: read off the table's range, not off its fit"""
+    """where fits to parts start: the law's first guess, not the fit to the whole table"""
 
     @cached_property
     def delta(self) -> Floats:
@@ -58,7 +58,7 @@ class FullFit:
         return region(log_error, points.log_unpruned[points.configuration], self.log_high)
 
     def refit(self, member: Mask) -> Floats:
-        """The parameters fitted to each row of `member`, a set of points to use; one call for all sets."""
+        """The parameters fitted to each part of the points; each row of `member` marks the rows of one part."""
         count = len(member)
         begin = [self.start[None]] * count
         found = solve_parts([self.form] * count, self.points, member, begin, max_iterations=MAX_ITERATIONS)
@@ -84,7 +84,7 @@ def full_fit(table: Table, law: str = DEFAULT_LAW, *, seed: int = 0) -> FullFit:
 
 
 def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[PruningForm, Floats]:
-    """A law with the parameters that some points can determine, and the best fit to them from several starts."""
+    """A law with the parameters that some points determine, and its best fit to them from several starts."""
     form = build_form(law, points, metric)
     found = solve(form, points, starts(form, seed))
     return form, np.asarray(found.theta[int(found.cost.argmin())])

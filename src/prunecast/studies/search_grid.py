@@ -1,4 +1,4 @@
-"""The chains of a grid that may be trained for some targets, how far each matters, and steps with them."""
+"""The chains of a grid, how far each one matters for the targets, and the steps of a search."""
 
 import math
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ import numpy as np
 MARGIN, RISE = 1.15, 1.6
 """A chain ends once its error is this many times the highest target, and this many times its unpruned error."""
 BEST_UNPRUNED, HIGHEST_UNPRUNED, LOWEST_UNPRUNED = 0.8, 0.95, 0.35
-"""The smallest network for a target mostly has about this share of it as its unpruned error, and hardly ever more or
-less than these."""
+"""The unpruned error of the smallest network for a target, as a share of the target: the usual one, and limits that it
+hardly ever exceeds."""
 FIRST_SIZES, FIRST_CURVES = 5, 2
-"""Unpruned networks, which a law of unpruned errors needs, and curves near the targets, that are trained before any
-doubt is weighed; one curve is enough where others show the shape of the law."""
+"""How many unpruned networks, which a dense law needs, and curves near the targets are trained before a law is used;
+one curve is enough if others show the shape of the law."""
 FEW_EXAMPLES = 1 / 30
-"""The share of the examples up to which curves are cheap: five whole ones take a sixth of the time of one on all, or
-more where training runs are too short to use the device. Replayed searches needed more seconds with a tenth."""
+"""Curves on at most this share of the examples are cheap: five whole ones take a sixth of the time of one on all
+examples, or more if training runs are too short to use the device. Replayed searches took longer with a tenth."""
 SIMILAR = 0.8
-"""Unpruned errors are about the same from this ratio on."""
+"""Unpruned errors with at least this ratio are about the same."""
 FRONTIER_TARGETS = 5
 LOWEST_TARGET, HIGHEST_TARGET = 1.25, 0.5
-"""Without a target, those between this multiple of the least unpruned error and this share of the highest error."""
+"""Default targets lie between this multiple of the least unpruned error and this share of the highest error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +54,10 @@ class GridChain:
 
 
 def stop_error(targets: Sequence[float], unpruned_error: float, highest_unpruned: float = math.inf) -> float:
-    """The error from which on further levels of a chain do not matter for the targets.
+    """The error at which a chain can end, because further levels do not matter for the targets.
 
-    Targets far above its unpruned error are for smaller networks, unless the grid has none: `highest_unpruned` is the
-    largest unpruned error of its networks.
+    Targets far above its unpruned error are left to smaller networks, unless the grid has none: `highest_unpruned` is
+    the largest unpruned error of its networks.
     """
     near = [own for own in targets if own <= unpruned_error / LOWEST_UNPRUNED or own == min(targets)]
     if unpruned_error >= SIMILAR * highest_unpruned:
@@ -87,15 +87,15 @@ class Reason(StrEnum):
     LAW = "law"
     """a whole curve on few examples, which shows the shape of the law at little cost"""
     UNPRUNED = "unpruned"
-    """its unpruned error takes the most off the doubt per second"""
+    """its unpruned error reduces the doubt most per second"""
     CURVE = "curve"
-    """its curve takes the most off the doubt per second"""
+    """its curve reduces the doubt most per second"""
     SHAPE = "shape"
-    """nothing is expected to take much off the doubt, and its whole curve shows the shape of the law"""
+    """nothing is expected to reduce the doubt much, and its whole curve shows the shape of the law"""
     LIKELY = "likely"
-    """nothing is expected to take much off the doubt, and it may be the smallest network itself"""
+    """nothing is expected to reduce the doubt much, and it may be the smallest network itself"""
     REST = "rest"
-    """nothing is expected to take much off the doubt, and all that may be better is trained"""
+    """nothing is expected to reduce the doubt much, and all networks that may be better are trained"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +107,9 @@ class NextStep:
     """no level is trained after this error: infinite for a whole curve, None for the unpruned network alone"""
     reason: Reason
     gain: float = math.nan
-    """expected share taken off the variance of the answers; NaN before a law can be fitted"""
+    """expected reduction of the variance of the answers, as a share; NaN before a law can be fitted"""
     seconds: float = math.nan
-    """what it is expected to take"""
+    """the expected duration"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class Grid:
 
     @property
     def pruned(self) -> bool:
-        """Whether any network was pruned; from curves on fewer examples alone, answers would be far off."""
+        """Whether any network was pruned; curves on fewer examples alone would give poor answers."""
         return any(len(chain.errors) > 1 for chain in self.chains)
 
     @cached_property
@@ -130,11 +130,11 @@ class Grid:
         return max((chain.errors[0] for chain in self.chains if chain.errors), default=math.inf)
 
     def stop_error(self, unpruned_error: float) -> float:
-        """The error from which on further levels of a chain do not matter."""
+        """The error at which a chain can end."""
         return stop_error(self.targets, unpruned_error, self.highest_unpruned)
 
     def is_over(self, chain: GridChain) -> bool:
-        """Whether further levels of a chain cannot matter, or there are none."""
+        """Whether a chain can end or has no further levels."""
         errors = chain.errors
         risen = bool(errors) and errors[-1] > self.stop_error(errors[0])
         return risen or chain.is_whole
@@ -161,7 +161,7 @@ def _one_of_each(chains: Sequence[GridChain]) -> list[GridChain]:
 
 
 def law_chains(grid: Sequence[GridChain], examples: float) -> list[GridChain]:
-    """The chains whose whole curves show the shape of the law: on the most examples that are few enough to be cheap."""
+    """The chains whose whole curves show the shape of the law, on the most examples that are still cheap."""
     few = [chain for chain in grid if chain.num_examples <= FEW_EXAMPLES * examples]
     most = max((chain.num_examples for chain in few), default=0.0)
     sizes = _one_of_each([chain for chain in few if chain.num_examples == most])
@@ -169,7 +169,7 @@ def law_chains(grid: Sequence[GridChain], examples: float) -> list[GridChain]:
 
 
 def spread_out(chains: Sequence[GridChain]) -> list[GridChain]:
-    """The networks at the corners and in the middle of the grid, and others far from these, the cheapest first."""
+    """Networks at the corners and in the middle of the grid, and others far from these, sorted by cost."""
     places = np.log([[chain.depth, chain.width] for chain in chains])
     places = (places - places.min(axis=0)) / np.maximum(np.ptp(places, axis=0), 1e-12)
     found: dict[int, None] = {}
@@ -182,7 +182,7 @@ def spread_out(chains: Sequence[GridChain]) -> list[GridChain]:
 
 
 def unlikely(unpruned_share: float) -> float:
-    """How unlikely a network is the smallest one for a target, by its unpruned error as a share of the target."""
+    """How unlikely it is that a network is the smallest for a target; its unpruned error is a share of the target."""
     return abs(math.log(unpruned_share / BEST_UNPRUNED)) + (unpruned_share > HIGHEST_UNPRUNED)
 
 

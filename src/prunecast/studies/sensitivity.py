@@ -23,11 +23,11 @@ REPEATS, VALUES = 30, 20
 PILOT = 2
 """Random configurations that a design begins with."""
 DESIGNED = 20
-"""Designs are followed up to this many configurations."""
+"""Designs end at this many configurations."""
 CLOSE = 0.01
-"""σ counts as that of the full fit within one percentage point."""
+"""σ within one percentage point of the full fit's counts as equal."""
 RIDGE = 1e-6
-"""Added to the information's diagonal, relative to its largest entry, so that a few points already have one."""
+"""Added to the information's diagonal, relative to its largest entry, so that few points give a regular matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +58,9 @@ class Sensitivity:
     designed_points: tuple[Sample, ...]
     designed_configurations: tuple[Sample, ...]
     needed: dict[str, int | None]
-    """for each experiment the least count from which on the mean σ stays within one point of the full fit's"""
+    """by experiment, the smallest count from which the mean σ stays within one point of the full fit's"""
     steady: dict[str, int | None]
-    """for each experiment the least count from which on μ and σ vary by less than one point between repeats"""
+    """by experiment, the smallest count from which μ and σ vary by less than one point between repeats"""
 
 
 def sensitivity(
@@ -97,7 +97,7 @@ def sensitivity(
 def _experiments(
     full: FullFit, least: int, repeats: int, rng: np.random.Generator
 ) -> Iterator[tuple[str, list[tuple[int, Floats]]]]:
-    """The number of networks or configurations and the fits to them, of each experiment and design by name."""
+    """By name of the experiment or design, pairs of the number of networks or configurations and the fits to them."""
     rows, configurations = len(full.points), full.points.configurations
     numbers = _counts(least, rows)
 
@@ -120,7 +120,7 @@ def _experiments(
 
 
 def _counts(least: int, most: int) -> list[int]:
-    """Whole numbers in even ratios."""
+    """Whole numbers with equal ratios."""
     spread = np.geomspace(least, most, VALUES).round().astype(int)
     return [int(count) for count in np.unique(spread)]
 
@@ -137,7 +137,7 @@ def _sample(full: FullFit, count: int, theta: Floats) -> Sample:
 
 
 def _first(samples: tuple[Sample, ...], good: Callable[[Sample], bool]) -> int | None:
-    """The least count from which on every sample is good."""
+    """The smallest count from which every sample is good."""
     last_bad = max((index for index, sample in enumerate(samples) if not good(sample)), default=-1)
     return samples[last_bad + 1].count if last_bad + 1 < len(samples) else None
 
@@ -152,7 +152,7 @@ def _regular(information: Floats) -> Floats:
 
 
 def _design_configurations(full: FullFit, pilot: Mask, most: int) -> list[tuple[int, Floats]]:
-    """From a pilot set of configurations on, the number chosen and the fit after each one is added."""
+    """Starting with a pilot set of configurations, the number chosen and the fit after each addition."""
     chosen, fits = pilot.copy(), []
     for count in range(int(pilot.sum(axis=1)[0]), most + 1):
         theta = full.refit(chosen[:, full.points.configuration])
@@ -163,7 +163,7 @@ def _design_configurations(full: FullFit, pilot: Mask, most: int) -> list[tuple[
 
 
 def _design_points(full: FullFit, pilot: Mask, counts: list[int]) -> list[tuple[int, Floats]]:
-    """From a pilot set of points on, the fit at each of some numbers of points."""
+    """Starting with a pilot set of points, the fit at some numbers of points."""
     chosen, fits = pilot, []
     have = int(pilot.sum(axis=1)[0])
     for count in counts:
@@ -174,7 +174,7 @@ def _design_points(full: FullFit, pilot: Mask, counts: list[int]) -> list[tuple[
 
 
 def _best_configuration(full: FullFit, theta: Floats, chosen: Mask) -> Integers:
-    """For each set the configuration that adds most to log det of the information of those chosen."""
+    """For each set, the configuration that raises log det of the information most."""
     slopes, points = full.form.stack(theta, full.points)[:, :-1], full.points
     size = slopes.shape[1]
     each = np.empty((len(slopes), points.configurations, size, size))
@@ -187,7 +187,7 @@ def _best_configuration(full: FullFit, theta: Floats, chosen: Mask) -> Integers:
 
 
 def _add_points(full: FullFit, theta: Floats, chosen: Mask, count: int) -> Mask:
-    """Add a number of points to each set, each the one that raises the determinant most: jᵀM⁻¹j is largest."""
+    """Add points to each set, one at a time, each the one that raises the determinant most: jᵀM⁻¹j is largest."""
     slopes = full.form.stack(theta, full.points)[:, :-1]
     chosen = chosen.copy()
     have = np.matmul(slopes * chosen[:, None, :], slopes.transpose(0, 2, 1))

@@ -1,4 +1,4 @@
-"""How results show themselves: as text, in a notebook, as LaTeX and as a plot.
+"""Results show themselves as text, in a notebook, as LaTeX and as a plot.
 
 A result holds numbers and knows nothing of terminals, HTML or charts. It inherits the methods of `Displayable`, which
 ask the one display that the package has: `prunecast.report`, imported when something is first shown.
@@ -21,7 +21,7 @@ class Plot(Protocol):
 
 
 class Display(Protocol):
-    """What turns results into something to look at."""
+    """Turns results into text, HTML, LaTeX and plots."""
 
     def result_text(self, result: object) -> str:
         """A result as plain text."""
@@ -40,7 +40,7 @@ _providers: list[Callable[[], Display]] = []
 
 
 def set_display(provider: Callable[[], Display]) -> None:
-    """Say where the display comes from; it is asked for when a result is first shown."""
+    """Set the provider of the display, which is called when a result is shown."""
     _providers[:] = [provider]
 
 
@@ -50,7 +50,7 @@ def display() -> Display:
 
 
 class Displayable:
-    """A result that people look at."""
+    """A result that can be shown."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class Displayable:
 
 
 class Plottable(Displayable):
-    """A result that has a chart, too."""
+    """A result that also has a chart."""
 
     __slots__ = ()
 

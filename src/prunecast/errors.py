@@ -17,7 +17,7 @@ class PrunecastError(Exception):
     """Something that a user can fix; the command line prints the message and exits with status 2."""
 
     def __init__(self, message: str) -> None:
-        """Keep the message with escapes for what no terminal shows, such as parts of file names that are not UTF-8."""
+        """Escape characters that terminals cannot show, such as parts of file names that are not UTF-8."""
         super().__init__(printable(message))
 
 
@@ -25,7 +25,7 @@ class TableError(PrunecastError):
     """A table is refused; the message names the file, the row and the column, and what to do."""
 
     def __init__(self, message: str) -> None:
-        """Keep the message on one line, whatever the cells that it shows."""
+        """Keep the message on one line, even if it shows cells with line breaks."""
         super().__init__(message.replace("\n", "\\n"))
 
 
@@ -34,11 +34,11 @@ class UnmetTargetError(PrunecastError):
 
 
 class UnreadableError(PrunecastError):
-    """A file cannot be read for a reason outside it (permissions, a failing disk), so nothing is known about it."""
+    """A file cannot be read because of permissions or the disk; it may be intact."""
 
 
 class DamagedError(PrunecastError):
-    """A file was read and is not what was written."""
+    """The content of a file is not what was written."""
 
 
 class StoreError(PrunecastError):
@@ -72,7 +72,7 @@ def sentence(problem: PrunecastError) -> str:
 
 
 def first_line(failure: BaseException) -> str:
-    """The first line of what another library's exception says, or its type if it says nothing."""
+    """The first line of another library's exception, or its type if the message is empty."""
     return str(failure).strip().partition("\n")[0] or type(failure).__name__
 
 
@@ -111,7 +111,7 @@ def require_text(place: str, value: object) -> None:
 
 
 def require_flag(place: str, value: object) -> None:
-    """Refuse what is neither true nor false, such as the word "no", which would count as true."""
+    """Refuse values other than true and false, such as the word "no", which would count as true."""
     require(isinstance(value, bool), f"{place} is {value!r}; give true or false.")
 
 

@@ -17,9 +17,9 @@ TEMPORARY = ".tmp"
 LONGEST_NAME = 255
 """Bytes that a file's name may have on most file systems."""
 RENAMES = 20
-"""How often a file is written again because another process removed its unfinished copy as a leftover."""
+"""How often a file is rewritten if another process removes its unfinished copy as a leftover."""
 LARGEST_STREAM = 1 << 30
-"""Bytes that are read of a pipe or a device, which need not end."""
+"""The most bytes that are read from a pipe or a device, which may never end."""
 
 
 def check_folder(path: Path | None) -> None:
@@ -33,9 +33,9 @@ def check_folder(path: Path | None) -> None:
 def replace_file(path: Path, data: bytes, *, wait: bool = True) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part.
 
-    The new content is written aside, synced and renamed. A link stays: the file that it leads to is replaced. What is
-    not a regular file, such as /dev/null or a pipe, is written to directly, and so is this process's own output. A pipe
-    that nobody reads is an OSError unless `wait`.
+    The new content is written to a temporary file, synced and renamed. For a link, the file that it leads to is
+    replaced. Files that are not regular, such as /dev/null or a pipe, and this process's own output are written to
+    directly. A pipe that nobody reads is an OSError unless `wait`.
     """
     try:
         found = path.stat()
@@ -52,7 +52,7 @@ def replace_file(path: Path, data: bytes, *, wait: bool = True) -> None:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether a file is this process's standard output, which then has no place for messages."""
+    """Whether a file is this process's standard output, where messages must then not be printed."""
     try:
         return _own_output(path.stat()) == 1
     except OSError:
@@ -60,7 +60,7 @@ def is_standard_output(path: Path) -> bool:
 
 
 def _own_output(found: os.stat_result) -> int | None:
-    """The descriptor of standard output or standard error, if this is its file; what it was sent is flushed."""
+    """The descriptor of standard output or standard error, if this is its file; flushes the stream."""
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):  # closed
             if stream is not None and os.path.samestat(found, os.fstat(descriptor)):
@@ -148,12 +148,12 @@ def read_input(path: Path) -> bytes:
 
 
 def open_at_once(path: Path, flags: int) -> int:
-    """The descriptor of a file; where a pipe has its place, do not wait for its other end."""
+    """The descriptor of a file; does not wait for the other end of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is such a file; an UnreadableError where its folder does not let this be seen."""
+    """Whether the file exists; an UnreadableError if its folder cannot be searched."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -166,7 +166,7 @@ def is_there(path: Path) -> bool:
 
 
 def unreadable(path: Path, failure: OSError) -> UnreadableError:
-    """The error for a file that may be intact."""
+    """The error for a file that cannot be read but may be intact."""
     if failure.errno in (errno.EACCES, errno.EPERM):
         remedy = "ask its owner for permission to read it, or run this as the user who wrote it"
     else:
@@ -184,7 +184,7 @@ def sync(path: Path) -> None:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Delete what killed processes had not finished writing."""
+    """Delete unfinished files of killed processes."""
     for leftover in folder.glob(f".*{TEMPORARY}"):
         with contextlib.suppress(OSError):  # gone already, or not to be removed
             leftover.unlink()

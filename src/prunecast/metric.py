@@ -1,11 +1,11 @@
-"""What a table measures and a law predicts: an error, a loss or any other quantity of which less is better."""
+"""What a table measures and a law predicts: an error, a loss or any other quantity where lower is better."""
 
 from typing import ClassVar
 
 HARDLY_BETTER = 0.9
-"""An unpruned network with more than this share of the chance error has learnt hardly anything."""
+"""An unpruned network with more than this share of the chance error has hardly learned anything."""
 SCORE = "1-"
-"""Begins the name of a metric that is one minus a score, such as 1-f1."""
+"""The prefix of a metric that is one minus a score, such as 1-f1."""
 _SPELLING = {
     "auc": "AUC",
     "bleu": "BLEU",

@@ -83,7 +83,7 @@ def function(_: str, found: object) -> Any:
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name: registered ones, and a user's own as `package.module:attribute`."""
+    """Entries of one kind by name: registered ones, and a user's own as `package.module:attribute`."""
 
     def __init__(
         self, kind: str, names: list[str], wanted: str, entry: Callable[[str, object], T | None]

@@ -1,4 +1,4 @@
-"""Small helpers for text: numbers of things, durations, lists, numbers that people type, names that people misspell."""
+"""Small helpers for text: counts, durations, lists, typed numbers, misspelt names."""
 
 import itertools
 import math
@@ -34,7 +34,7 @@ _DECIMAL_COMMA, _DECIMAL_POINT = (
 
 
 def printable(text: str) -> str:
-    """Text without what acts on a terminal or cannot be seen: it and what is not Unicode are written as \\u001b."""
+    """Text with control characters, invisible characters and invalid Unicode escaped, such as \\u001b."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -78,7 +78,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def normalized(name: str) -> str:
-    """A name in lower case without spaces (of no width, too), hyphens, underscores and dots, for comparison."""
+    """A name in lower case without spaces (also zero-width ones), hyphens, underscores and dots, for comparison."""
     return re.sub(r"[\s\-_.\u00ad\u200b-\u200d\u2060\ufeff]+", "", name).casefold()
 
 
@@ -100,13 +100,13 @@ def without_average(name: str) -> str:
 
 
 def without_cutoff(name: str) -> str:
-    """The name of a score without the number at its end, as in mAP50, recall@5 or F1@0.5; empty if there is none."""
+    """The name of a score without its final number, as in mAP50, recall@5 or F1@0.5; empty if there is none."""
     plain = _CUTOFF.sub("", name.strip())
     return plain if plain != name.strip() else ""
 
 
 def decimal_commas(text: bytes) -> bool:
-    """Whether cells between semicolons or tabs have decimals with commas, and none has one with a point."""
+    """Whether some cells between semicolons or tabs have decimal commas, and none has a decimal point."""
     return bool(_DECIMAL_COMMA.search(text)) and not _DECIMAL_POINT.search(text)
 
 
@@ -158,7 +158,7 @@ def without_separator_line(text: bytes) -> bytes:
 
 
 def plain_count(text: str, digits: int = 6) -> int | None:
-    """The whole number that at most so many ASCII digits write, without zeros in front; None of other text."""
+    """A whole number of at most `digits` ASCII digits without leading zeros; None for other text."""
     if not (text.isascii() and text.isdecimal() and len(text) <= digits):
         return None
     return int(text) if str(int(text)) == text else None

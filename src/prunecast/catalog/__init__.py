@@ -10,8 +10,8 @@ from prunecast.catalog.datasets import (
     register_dataset,
     require_size,
 )
-from prunecast.catalog.families import FAMILIES, LEVEL_CAP, Family, architecture, vit_family
-from prunecast.catalog.layers import IMAGE, Architecture, Kind, Layer, Shape, scaled
+from prunecast.catalog.families import FAMILIES, LEVEL_CAP, architecture, vit_family
+from prunecast.catalog.layers import IMAGE, Architecture, Layer, Shape, scaled
 from prunecast.catalog.networks import VIT_PATCH_SIZES
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "VIT_PATCH_SIZES",
     "Architecture",
     "DatasetFacts",
-    "Family",
-    "Kind",
     "Layer",
     "Shape",
     "architecture",

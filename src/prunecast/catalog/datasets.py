@@ -1,6 +1,6 @@
 """Every fact about a dataset, once: the law half and the engine both look it up here.
 
-`register_dataset` adds your own. A dataset that the engine shall train on also needs a function that reads its images.
+`register_dataset` adds your own. To train on a dataset, the engine also needs a function that reads its images.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ class DatasetFacts:
     streamed: bool = False
     """Whether the images are decoded from their files for every batch, because they are too many for memory."""
     scaled: bool = False
-    """Whether a plan's image_size brings the images to another size; those of streamed datasets always may be."""
+    """Whether a plan's image_size may resize the images; those of streamed datasets can always be resized."""
     mean: tuple[float, ...] = ()
     """Mean of each channel of a streamed dataset, as a share of 255; otherwise computed from the training images."""
     std: tuple[float, ...] = ()
@@ -74,7 +74,7 @@ class DatasetFacts:
         return (*self.unpacked, *self.archives)
 
     def shape_at(self, image_size: int | None) -> tuple[int, int, int]:
-        """The shape of the images after they were scaled to a size; None leaves them as they are."""
+        """The shape of the images at a size; None keeps their own size."""
         if image_size is None:
             return self.image_shape
         if not (self.scaled or self.streamed):
@@ -83,7 +83,7 @@ class DatasetFacts:
 
 
 def require_size(name: str, image_shape: tuple[int, ...], image_size: int) -> None:
-    """Refuse a size of images that are used as they are, unless they have it."""
+    """Refuse a size other than their own for images that cannot be scaled."""
     _, height, width = image_shape
     require(
         (height, width) == (image_size, image_size),
@@ -108,9 +108,9 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def find_dataset(name: str, loader: str | None = None) -> DatasetFacts | None:
-    """The facts about a dataset, whatever the spelling of its name (CIFAR-10, cifar10); None where it is unknown.
+    """The facts about a dataset in any spelling (CIFAR-10, cifar10); None if it is unknown.
 
-    `loader` is that of a plan, whose facts come first. It may be `package.module:attribute`, which is imported.
+    The facts of a plan's `loader` come first. A loader `package.module:attribute` is imported.
     """
     if loader is not None and ":" in loader:
         return own_dataset(loader)

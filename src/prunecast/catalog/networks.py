@@ -177,7 +177,7 @@ VIT_PATCH_SIZES = (2, 4, 8, 14, 16, 32)
 
 
 def vit(patch_size: int) -> Callable[[int, float, int, Shape], tuple[Layer, ...]]:
-    """The layers of a ViT with square patches of so many pixels."""
+    """The layers of a ViT with square patches of this size."""
 
     def layers(depth: int, width: float, num_classes: int, image_shape: Shape) -> tuple[Layer, ...]:
         channels = HEADS * scaled(HEAD_CHANNELS, width)

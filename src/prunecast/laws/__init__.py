@@ -19,7 +19,7 @@ from prunecast.laws.deviations import (
 )
 from prunecast.laws.diagnose import power_law_seen
 from prunecast.laws.eq2 import EQ1 as SINGLE_LAW
-from prunecast.laws.fitted import Alternative, Configuration, Origin, Spread
+from prunecast.laws.fitted import Configuration
 from prunecast.laws.fitting import SingleFit, fit, fit_each, log_plateau
 from prunecast.laws.formula_law import Formula, FormulaLaw, Rows
 from prunecast.laws.intervals import COVERAGE
@@ -39,16 +39,15 @@ from prunecast.laws.law import (
     starts,
     unregister,
 )
-from prunecast.laws.points import AXES, Floats, Integers, Mask, Measured, Points, measured
+from prunecast.laws.points import AXES, Floats, Integers, Mask, Points, measured
 from prunecast.laws.predict import Prediction
-from prunecast.laws.predictive import Predictive, average, evaluate, predictive, query
+from prunecast.laws.predictive import average, predictive, query
 from prunecast.laws.result import Fit, from_json, load
 from prunecast.laws.rivals import Rival, rivals
 from prunecast.laws.sizes import SizeCurve, counted_family, member_counts, size_of
 from prunecast.laws.solver import solve, solve_parts
 from prunecast.laws.support import (
     SLACK,
-    Gap,
     below,
     gaps,
     measured_at,
@@ -77,7 +76,6 @@ __all__ = [
     "REGIONS",
     "SINGLE_LAW",
     "SLACK",
-    "Alternative",
     "Comparison",
     "Configuration",
     "DenseLaw",
@@ -86,17 +84,13 @@ __all__ = [
     "Floats",
     "Formula",
     "FormulaLaw",
-    "Gap",
     "Integers",
     "Law",
     "Mask",
-    "Measured",
     "NoiseFloor",
-    "Origin",
     "Parameter",
     "Points",
     "Prediction",
-    "Predictive",
     "PruningForm",
     "Rival",
     "Role",
@@ -105,7 +99,6 @@ __all__ = [
     "SingleFit",
     "SizeCurve",
     "Split",
-    "Spread",
     "Trust",
     "Verdict",
     "average",
@@ -117,7 +110,6 @@ __all__ = [
     "configurations_out",
     "counted_family",
     "deviation",
-    "evaluate",
     "findings",
     "fit",
     "fit_dense",

@@ -1,4 +1,4 @@
-"""Recipes: everything about one training run except the network and the data, and those of the paper's appendix B.
+"""Recipes: everything about a training run except the network and the data; includes those of the paper's appendix B.
 
 The optimizers, learning-rate schedules and losses themselves are in `prunecast.training`; a recipe only names them, so
 that a plan can be read without torch.
@@ -163,7 +163,7 @@ class Recipe:
     def changed(self, changes: dict[str, Any], place: str = "The recipe") -> Self:
         """This recipe with some fields changed; `epochs` rescales, and the name lists the changes.
 
-        A schedule without drops takes the preset's drops away.
+        A schedule without drops removes the preset's drops.
         """
         valid = [field.name for field in dataclasses.fields(self)]
         require_known_keys(place, changes, valid)

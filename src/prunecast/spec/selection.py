@@ -80,7 +80,7 @@ def too_large(
 def _after_the_rise(
     line: Sequence[Unpruned], axis: str, tolerance: float
 ) -> Iterator[tuple[Unpruned, ErrorRise]]:
-    """The networks of one line from the first one that is worse than the best before it."""
+    """The networks of one line, starting with the first one that is worse than the best before it."""
     best, reason = line[0], None
     for own in line[1:]:
         spread = tolerance * best.error * math.sqrt(1 / own.replicates + 1 / best.replicates)

@@ -10,7 +10,7 @@ from prunecast.studies.noise import Noise, noise
 from prunecast.studies.optimality import Optimality, optimality
 from prunecast.studies.outlook import ENOUGH, SETTLED, TargetState
 from prunecast.studies.refits import best_fit
-from prunecast.studies.registry import STUDIES, Study
+from prunecast.studies.registry import STUDIES
 from prunecast.studies.search_grid import (
     Grid,
     GridChain,
@@ -42,7 +42,6 @@ __all__ = [
     "Sample",
     "Sensitivity",
     "Step",
-    "Study",
     "TargetState",
     "best_fit",
     "decide",

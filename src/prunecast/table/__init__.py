@@ -7,11 +7,10 @@ from prunecast.table.columns import (
     CONFIGURATION,
     COSTS,
     COUNTS,
-    NAMES,
     other_latency,
     synonyms,
 )
-from prunecast.table.table import ConfigurationKey, Table, as_table, read
+from prunecast.table.table import Table, as_table, read
 from prunecast.table.values import LARGEST, TINY
 
 __all__ = [
@@ -20,9 +19,7 @@ __all__ = [
     "COSTS",
     "COUNTS",
     "LARGEST",
-    "NAMES",
     "TINY",
-    "ConfigurationKey",
     "Table",
     "TableError",
     "as_table",

@@ -40,7 +40,7 @@ SAME_DENSITY = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class RawTable:
-    """Columns under their canonical names with unchecked values, and where each row and column came from."""
+    """Columns with canonical names and unchecked values, and where each row and column came from."""
 
     frame: pd.DataFrame
     places: Places
@@ -96,13 +96,13 @@ class RawTable:
         return np.asarray(self.bound["density"].of(as_numbers(self.frame["density"])) == 1, dtype=np.bool_)
 
     def _loss(self) -> str:
-        """The option that fits the losses beside the errors; "" where they cannot be fitted either."""
+        """The option that fits the column of losses instead of errors; "" if there is none, or it cannot be fitted."""
         if LOSS not in self.frame or self.bound["error"].column == LOSS:
             return ""
         return metric_option(LOSS) if POSITIVE.allows(as_numbers(self.frame[LOSS])).all() else ""
 
     def _percentages(self) -> str:
-        """The option that divides every share by 100 that seems to be a percentage; "" if there is none."""
+        """The option that divides shares that look like percentages by 100; "" if there is none."""
         formulas: dict[str, str] = {}
         for name in ("density", "error", "unpruned_error"):
             if name in self.bound and (name == "density" or self.metric.is_share):
@@ -146,7 +146,7 @@ class RawTable:
         )
 
     def _baseline(self, rows: Rows, others: Mapping[str, object]) -> Rows:
-        """Unpruned networks without a method, of configurations that the rows prune and do not have unpruned."""
+        """Unpruned networks without a method, of configurations that the rows have only pruned."""
         if "method" not in self.bound:
             return np.zeros(len(rows), dtype=np.bool_)
         dense = self.dense
@@ -184,7 +184,7 @@ def _read_as(binding: Binding, name: str) -> findings.ColumnReadAs:
 
 
 def _free(column: str, taken: set[str]) -> str:
-    """The column's own name, or one that is free if it would pass for a canonical column."""
+    """The column's own name, or an unused one if it is that of a canonical column."""
     if column not in CANONICAL:
         return column
     name = f"original_{column}"
@@ -255,7 +255,7 @@ def _remedy(raw: RawTable, name: str, values: Sequence[str]) -> str:
 
 
 def _each_of_one_size(raw: RawTable, *, counts: bool) -> bool:
-    """Whether depths, widths or `counts` of parameters tell the names of a family apart: networks may have these."""
+    """Whether each name of a family has its own depth, width or, with `counts`, number of parameters."""
     frame, sizes = raw.frame, set(map(normalized, SIZES))
     names = frame["family"].nunique(dropna=False)
     axes = [axis for axis in ("depth", "width") if axis in raw.bound]
@@ -291,7 +291,7 @@ def _replicate(raw: RawTable) -> tuple[Codes, list[Finding]]:
 
 
 def _level(raw: RawTable, configuration: Codes, chain: Codes, density: Numbers) -> Codes:
-    """The given levels, or those that the densities imply; the same network twice is refused."""
+    """The given levels, or levels from the densities; refuses the same network twice."""
     given = "level" in raw.bound
     by = raw.number("level", COUNT).astype(np.int64) if given else density
     key = pd.Series(codes((chain, by)))
@@ -309,7 +309,7 @@ def _level(raw: RawTable, configuration: Codes, chain: Codes, density: Numbers) 
 
 
 def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
-    """How to get along with rows that are the same network: the column that they differ in, where there is one."""
+    """What to do about rows of the same network; names the column that they differ in, if there is one."""
     twice = key.duplicated(keep=False).to_numpy()
     repeated, found = np.asarray(key)[twice], list[tuple[int, str]]()
     for name in raw.frame.columns.difference(list(CANONICAL), sort=False):
@@ -321,7 +321,7 @@ def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
         return "Remove one, or number the replicates in a column replicate."
     column = min(found)[1]
     alike = raw.frame[column][twice]
-    # Of training steps the last one is meant.
+    # For a column of training steps, keep the last one.
     kept = alike.max() if pd.api.types.is_numeric_dtype(alike) else alike.iloc[0]
     choices = [f"keep one value with {where_option(column, kept)}"]
     numbers = as_numbers(raw.frame[column])
@@ -339,9 +339,9 @@ def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
 
 
 def _stated(raw: RawTable, configuration: Codes, chain: Codes, dense: Rows) -> Numbers:
-    """The unpruned errors that the source states, NaN where it states none.
+    """The unpruned errors that the source states, NaN if it states none.
 
-    Where no row with density 1 gives it, all rows of a chain must state the same value.
+    Without a row of density 1, all rows of a chain must state the same value.
     """
     stated = np.full(len(raw.frame), np.nan)
     if "unpruned_error" not in raw.bound:
@@ -456,7 +456,7 @@ def unpruned_errors(
 
 
 def _mean(group: Codes, values: Numbers, size: int) -> Numbers:
-    """Means by group, the same in every order of rows; exactly the value where all are equal."""
+    """Means by group, independent of the order of rows; if all values are equal, exactly that value."""
     order = np.lexsort((values, group))
     group, values = group[order], values[order]
     low, high = np.full(size, np.inf), np.full(size, -np.inf)

@@ -1,4 +1,4 @@
-"""The canonical columns, their synonyms, and the matching of a header to them."""
+"""The canonical columns, their synonyms, and how a header is matched to them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,7 +147,7 @@ class Binding:
 
 
 def as_metric(name: str) -> Metric:
-    """The metric that a person names: a quantity of which less is better, or a score, of which more is better."""
+    """The metric with this name: a quantity where lower is better, or a score where higher is better."""
     own = normalized(name.removeprefix(SCORE))
     errors = {normalized(word) for word in ("error", *_ERROR["error"], *_COMPLEMENTS["error"])}
     if own in errors:
@@ -191,7 +191,7 @@ _UNPRUNED = ("unpruned_{}", "dense_{}", "{}_unpruned", "{}_dense", "{}_np")
 
 
 def title(canonical: str, metric: Metric) -> str:
-    """What a canonical column is called for people: `error` holds losses if these are the metric."""
+    """The name of a canonical column in messages: `error` is called loss if losses are the metric."""
     return {"error": metric.column, "unpruned_error": f"unpruned_{metric.column}"}.get(canonical, canonical)
 
 
@@ -206,7 +206,7 @@ def _known_words() -> set[str]:
 
 
 def with_meaning(columns: Sequence[str], metric: Metric) -> list[str]:
-    """The columns that are read, as what they say or converted."""
+    """The columns with a known meaning, which are read directly or converted."""
     words = (word for name in ("error", "unpruned_error") for part in synonyms(name, metric) for word in part)
     known = _KNOWN | set(map(normalized, words))
     return [column for column in columns if normalized(column) in known]
@@ -339,11 +339,11 @@ def _any_column(names: Sequence[str], columns: Sequence[str]) -> str:
 
 
 _PARTS = ("test", "val", "eval", "")
-"""Of which data an error is taken, the first that there is; never of the training data."""
+"""The data whose error is preferred, in this order; never the training data."""
 
 
 def _guess(canonical: str, metric: Metric, unused: Mapping[str, float]) -> str | None:
-    """A quantity by a formula of a column that has its name after a path or before a unit: test/acc, Error (%)."""
+    """A formula for a quantity, from a column whose name has a path or a unit: test/acc, Error (%)."""
     same, complements = (set(map(normalized, words)) for words in synonyms(canonical, metric))
     same |= {normalized(title(canonical, metric))}
     inverses = set(map(normalized, _INVERSES.get(canonical, ())))
@@ -362,7 +362,7 @@ def _guess(canonical: str, metric: Metric, unused: Mapping[str, float]) -> str |
 
 
 def _suggested(name: str, column: str, metric: Metric) -> str:
-    """What a column without a known meaning may be, and the option that says so."""
+    """What a column without a known meaning could be, and the option to read it as that."""
     if name == "density":
         return (
             f"If {column} is the share of weights kept, use {column_option(density=column)}. If it is the share "

@@ -1,4 +1,4 @@
-"""Counts of weights and costs checked against each other and against the densities, so that no unit is mistaken."""
+"""Checks of counts and costs against each other and against the densities, which find wrong units."""
 
 from typing import Any, NoReturn
 
@@ -14,14 +14,14 @@ from prunecast.table.values import POSITIVE, Numbers, Rows, as_numbers, checked
 FEW = 1000
 """If all counts are smaller, they must be whole numbers, and densities must be possible with them."""
 ROUNDED = 0.01
-"""How much densities may differ from shares of a whole number of weights, where there are few, in the median."""
+"""With few weights, the median difference between densities and shares of whole numbers of weights may be this."""
 SAME = 1e-3
 BETWEEN_UNITS = 500
 """Two counts of one network that differ by this factor or more have different units."""
 FULL = 0.1
-"""At this density or above, biases and normalisation are few compared with the weights."""
+"""From this density, biases and normalisation are few compared with the weights."""
 LEAST_BYTES, MOST_BYTES = 1 / 16, 4 * BETWEEN_UNITS
-"""No file needs fewer or more bytes per weight."""
+"""The limits of bytes per weight in any file."""
 SHOWN = 40
 """Characters of a text that a message shows."""
 UNITS = {"thousands": 1_000, "millions": 1_000_000, "billions": 1_000_000_000}
@@ -50,7 +50,7 @@ def check_counts(frame: pd.DataFrame, density: Numbers, places: Places) -> None:
 
 
 def _costs(frame: pd.DataFrame, places: Places) -> dict[str, Numbers]:
-    """The columns of costs, NaN where a cell is empty; what is no positive number is refused."""
+    """The columns of costs, NaN for empty cells; refuses all but positive numbers."""
     found = {}
     for name in COSTS:
         if name in frame.columns:
@@ -67,7 +67,7 @@ def _filled(column: "pd.Series[Any]") -> Rows:
 
 
 def _check_costs(costs: dict[str, Numbers], weights: Numbers, density: Numbers, places: Places) -> None:
-    """So many weights need so many bytes and multiply-adds."""
+    """Check bytes and multiply-adds against the weights."""
     left = np.where(density >= FULL, weights * density, np.nan)
     needs = (
         ("remaining_parameters", 1 - SAME, 1),
@@ -83,7 +83,7 @@ def _check_costs(costs: dict[str, Numbers], weights: Numbers, density: Numbers, 
 
 
 def _check_timing(timed_with: "pd.Series[Any]", latency: Numbers, places: Places) -> None:
-    """All latencies must have been measured in one way."""
+    """Check that all latencies were measured in the same way."""
     names = timed_with.astype(str)[np.isfinite(latency) & _filled(timed_with)]
     if names.nunique() > 1:
         first, other = (str(name) for name in pd.unique(names)[:2])
@@ -95,7 +95,7 @@ def _check_timing(timed_with: "pd.Series[Any]", latency: Numbers, places: Places
 
 
 def _check_few(weights: Numbers, density: Numbers, places: Places) -> None:
-    """The densities must be possible with so few weights."""
+    """Check that the densities are possible with so few weights."""
     left = weights * density
     _check(left < 1, "weights", weights, density, "fewer than one would be left", places)
     pruned = (density < 1) & (left > 0)
@@ -106,7 +106,7 @@ def _check_few(weights: Numbers, density: Numbers, places: Places) -> None:
 
 
 def _check_against_each_other(counts: dict[str, Numbers], density: Numbers, places: Places) -> None:
-    """All parameters are at least as many as the weights, and the weights that are left fit the density."""
+    """Check that there are at least as many parameters as weights, and that non-zero weights fit the density."""
     weights = counts.get("weights")
     if weights is None:
         return
@@ -129,7 +129,7 @@ def _check(bad: Rows, name: str, values: Numbers, density: Numbers, why: str, pl
 def _compare(
     bad: Rows, name: str, values: Numbers, other: str, others: Numbers, places: Places, usual: float = 1.0
 ) -> None:
-    """Refuse rows where two counts contradict each other; the first is usually so many times the other."""
+    """Refuse rows where two counts contradict each other; the first is usually `usual` times the other."""
     if bad.any():
         value = others[int(np.argmax(bad))]
         reason = f"but {other} is {value:,.12g}, and both count the same network"

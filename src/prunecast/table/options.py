@@ -1,4 +1,4 @@
-"""Options that a refusal gives to paste: quoted for a shell, and the same in Python."""
+"""Options that messages suggest, quoted for a shell and as Python arguments."""
 
 import json
 import shlex

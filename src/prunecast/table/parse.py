@@ -23,9 +23,9 @@ from prunecast.text import decimal_commas, normalized, plural, without_separator
 
 Integers = npt.NDArray[np.int64]
 LARGEST_TEXT = 256 << 20
-"""How many bytes a compressed table may have when it is unpacked: about three million rows."""
+"""The largest unpacked size of a compressed table in bytes: about three million rows."""
 MOST_VALUES = 50_000_000
-"""How many values a Parquet file may have; a few repeated bytes can encode any number of them."""
+"""The largest number of values of a Parquet file; few repeated bytes can encode any number."""
 _BINARY = {
     b"PK\x03\x04": "a zip archive or a spreadsheet; save the sheet as CSV",
     b"\xfd7zXZ\x00": "xz-compressed; unpack it, or compress it with gzip",
@@ -34,12 +34,12 @@ _BINARY = {
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "UTF-16 text; save it as UTF-8",
 }
-# Decimals must be read as exactly the number that was written; from pandas 3.1 on, that is the default.
+# Decimals must be read exactly, which is the default from pandas 3.1.
 _EXACT = tuple(int(part) for part in pd.__version__.split(".")[:2]) >= (3, 1)
 _PANDAS: Callable[..., pd.DataFrame] = pd.read_csv
 _read_csv = _PANDAS if _EXACT else partial(_PANDAS, float_precision="round_trip")
 _TEXT = {normalized(word) for name in NAMES for word in (name, *synonyms(name, Metric.ERROR)[0])}
-"""Columns of names, which have few different values."""
+"""Columns of names, which have few distinct values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +152,7 @@ def _parquet(data: bytes, label: str) -> pd.DataFrame:
 def _parquet_frame(data: bytes, label: str) -> pd.DataFrame:
     """The columns of a Parquet file that fits into memory.
 
-    Each different text is read once, however often it is there, to find out how long all of them are together.
+    Texts are read as categories first, to find the total length without storing each text many times.
     """
     import pyarrow.parquet as pq
 
@@ -259,7 +259,7 @@ def _header(text: bytes, label: str) -> tuple[str, list[str]]:
 
 
 def refuse_repeated(names: list[str], label: str) -> None:
-    """Two columns of one name cannot be told apart."""
+    """Refuse two columns with the same name."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise TableError(f"{label}: two columns are called {repeated[0]}; rename one.")
@@ -281,7 +281,7 @@ def _plain_lines(text: bytes, separator: str) -> tuple[Integers, Integers]:
 
 
 def _quoted_lines(text: bytes, separator: str, label: str) -> tuple[Integers, Integers]:
-    """The same where fields may be quoted and contain separators or line ends; about half as fast."""
+    """`_plain_lines` for text with quoted fields, which may contain separators or line ends; half as fast."""
     reader = csv.reader(
         io.StringIO(text.decode("utf-8"), newline=""), delimiter=separator, skipinitialspace=True, strict=True
     )

@@ -1,6 +1,6 @@
-"""What happens to a file's columns before they are matched: those that a caller defines, and those that are empty.
+"""Changes to a file's columns before they are matched: columns that the caller defines, and empty ones.
 
-Last come columns that serve as an axis only where a table has no better one: a number of parameters, tokens or steps.
+It also finds columns that serve as an axis only if a table has no better one: numbers of parameters, tokens or steps.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ SETTABLE = (*CANONICAL, *COUNTS, "chance_error")
 """Names that a caller can define a column as."""
 PERCENT = 100.0
 DEPTH_DIGITS = 9
-"""Longer numbers in a name are no depths."""
+"""Longer numbers in a name are not depths."""
 SIZES = ("parameters", "params", "num_params", "num_parameters", "n_params", "n_parameters", "model_size")
 """Names of a size that is used if there is neither depth nor width."""
 DATA = (
@@ -77,7 +77,7 @@ def prepare(
 def last_axes(
     frame: pd.DataFrame, bound: Mapping[str, Binding]
 ) -> tuple[pd.DataFrame, dict[str, Binding], tuple[Finding, ...]]:
-    """Tokens or steps as the amount of data, and parameters as the size, where the table has no better column.
+    """Tokens or steps as the amount of data, and parameters as the size, if the table has no better column.
 
     Widths are then square roots of the share of the largest network's parameters, since weights grow with width².
     """
@@ -97,7 +97,7 @@ def last_axes(
 
 
 def _serving(frame: pd.DataFrame, names: Iterable[str], density: Numbers) -> str | None:
-    """The first column of such a name that differs between networks, each of which was pruned."""
+    """The first column with such a name that differs between networks, if each value was pruned."""
     known = set(map(normalized, names))
     for column in (own for own in frame.columns if normalized(own) in known):
         values = as_numbers(frame[column])
@@ -108,7 +108,7 @@ def _serving(frame: pd.DataFrame, names: Iterable[str], density: Numbers) -> str
 
 
 def in_percent(frame: pd.DataFrame, bound: Mapping[str, Binding]) -> dict[str, Binding]:
-    """The bindings, with accuracies and scores that are mostly above 1, and never above 100, taken for percentages."""
+    """The bindings; accuracies and scores that are mostly above 1, and never above 100, count as percentages."""
     found = dict(bound)
     for name in ("error", "unpruned_error"):
         if name in bound and bound[name].transform is Transform.COMPLEMENT:
@@ -233,9 +233,9 @@ def _depth_from(frame: pd.DataFrame, column: str, label: str) -> tuple[pd.DataFr
 
 
 def split_depths(names: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """Names as a family and a depth: the only number that differs among names that are the same but for numbers.
+    """Family and depth of each name: the depth is the only number that differs among otherwise equal names.
 
-    Names without a number, those with several that differ and those with a longer one than any depth are left out.
+    Omits names without a number, with several numbers that differ, and with a number too long for a depth.
     """
     alike: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(dict)
     for name in names:

@@ -1,4 +1,4 @@
-"""Which rows of a table are meant: those with given values, and dense networks that serve several methods."""
+"""Selects rows of a table by values, and finds dense networks that serve several methods."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ MOST = 8
 
 
 def matching(frame: pd.DataFrame, where: Mapping[str, object], label: str) -> Rows:
-    """Which rows have all the given values; an unknown column and values that no row has are refused."""
+    """Which rows have all the given values; refuses unknown columns and values that no row has."""
     rows = np.ones(len(frame), dtype=np.bool_)
     for name, value in where.items():
         rows &= matches(frame, name, value, label)
@@ -64,7 +64,7 @@ def _shown(value: object) -> str:
 
 
 def find_column(name: str, names: Iterable[str], label: str) -> str:
-    """The column of this name, in any spelling; one that is not there is refused."""
+    """The column with this name, in any spelling; refuses unknown names."""
     columns = [str(column) for column in names]
     if name in columns:
         return name

@@ -1,8 +1,8 @@
 """The files of the measured tables that ship with the package, each with a JSON file of provenance.
 
-A table is found by its own name, or by the pair of dataset and family that was measured (`cifar10-resnet`). A pair
-means the table that is marked as preferred, because its networks were trained to the end, or else the one with the most
-rows of chains whose error has risen: a sweep in progress can have more rows that say less about the law.
+A table has its own name, and the pair of dataset and family that was measured (`cifar10-resnet`). A pair means the
+preferred table, whose networks were trained to the end. Without one, it means the table with the most rows of chains
+whose error has risen, because an unfinished sweep can have more rows that tell less about the law.
 """
 
 import csv
@@ -37,7 +37,7 @@ def names() -> tuple[str, ...]:
 
 
 def pairs() -> dict[str, tuple[str, ...]]:
-    """The measured pairs of dataset and family, and the tables of each; the first is the one that the pair means."""
+    """The tables of each measured pair of dataset and family; the pair means the first one."""
     found: dict[str, list[str]] = {}
     for name in names():
         if (pair := _page(name).get("pair")) is not None:
@@ -78,7 +78,7 @@ def resolve(name: str) -> str:
 
 
 def unknown(name: str) -> str:
-    """That no table of this name ships, which name to use instead, and which tables there are."""
+    """The message for an unknown name: which name to use instead, and which tables there are."""
     for pair, own in MOVED.items():
         if name in own:
             return (

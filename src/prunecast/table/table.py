@@ -1,4 +1,4 @@
-"""The checked table, one canonical row per trained network, and how it is read and selected from."""
+"""The checked table with one canonical row per trained network; reading it and selecting from it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -195,7 +195,7 @@ class Table:
 
 
 def _unpruned(alive: pd.DataFrame) -> pd.DataFrame:
-    """Each configuration's mean error at density 1 and its replicates, else the error that the table states."""
+    """Each configuration's mean error at density 1, or else the stated one, and the number of replicates."""
     dense = alive["error"].where(alive["density"] == 1)
     own = alive.assign(dense=dense).groupby(list(CONFIGURATION), as_index=False)
     known = own.agg(
@@ -320,7 +320,7 @@ def _open(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, Places, str]
 
 
 def _in_columns(frame: pd.DataFrame, level: int) -> bool:
-    """Whether a column has the name and the values of a level of the index, as `set_index(drop=False)` leaves it."""
+    """Whether a column repeats a level of the index, as after `set_index(drop=False)`."""
     values = frame.index.get_level_values(level)
     column = frame.get(values.name)
     return isinstance(column, pd.Series) and values.equals(pd.Index(column))

@@ -1,4 +1,4 @@
-"""Numbers of a column: what counts as one, which values a quantity can have, and the refusal of all others."""
+"""Numbers of a column: how they are read, and which values a quantity can have."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ def as_numbers(column: "pd.Series[Any]") -> Numbers:
 
 
 def _bounded(cell: object) -> object:
-    """A cell with an infinity in place of a whole number that no float can hold."""
+    """The cell, or an infinity for a whole number that is too large for a float."""
     if isinstance(cell, int) and abs(cell) > LARGEST:
         return np.inf if cell > 0 else -np.inf
     return cell
@@ -108,9 +108,9 @@ def checked(
     percent: str = "",
     instead: str = "",
 ) -> Numbers:
-    """The column's numbers, converted as the binding says, refused if one is missing or outside the limit.
+    """The column's numbers, converted by the binding; refuses missing numbers and those outside the limit.
 
-    `called` is the quantity's name for people, where it differs from the canonical one; `percent` is the option for
+    `called` is the quantity's name in messages, if it differs from the canonical one; `percent` is the option for
     percentages, `instead` the one for a metric that is never zero.
     """
     given = as_numbers(column)
@@ -177,12 +177,12 @@ def _not_a_ratio(heading: str, given: float) -> str:
 
 
 def not_a_number(known: str, raw: object) -> str:
-    """That a cell of a column is no number, and what to do about it."""
+    """The message for a cell that is not a number."""
     return f"{known} is {_short(raw)}, which is not a number. {_unreadable(str(raw))}"
 
 
 def _short(raw: object) -> str:
-    """A cell as it can be part of a sentence."""
+    """A cell, shortened for a message."""
     text = repr(raw)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 

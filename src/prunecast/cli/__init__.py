@@ -70,7 +70,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def import_from(path: str | Path) -> None:
-    """Let a user's own law or family be imported from the current folder and from the folder of a file.
+    """Allow importing a user's own law or family from the current folder and from the folder of a file.
 
     They come last on the path, so that no file there replaces an installed module.
     """

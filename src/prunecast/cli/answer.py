@@ -25,7 +25,7 @@ BOUNDS = (
     *("target_error", "confidence", "max_parameters", "max_training", "max_latency", "timed_with"),
     *("depth", "width", "density"),
 )
-"""The options that a frontier has no use for, because it covers all errors and budgets at once."""
+"""Options that do not apply to a frontier, which covers all errors and budgets."""
 ALL_ERRORS = ("minimise", "num_examples", "sizes")
 """The options of a frontier."""
 
@@ -50,7 +50,7 @@ ALL_ERRORS = ("minimise", "num_examples", "sizes")
 @click.option(
     "--timed-with",
     metavar="RUNTIME-BATCH",
-    help="The latency that is meant, if the table has several: onnx-64 is 64 images in ONNX Runtime.",
+    help="Which latency to use, if the table has several: onnx-64 is 64 images in ONNX Runtime.",
 )
 @candidate_options
 @click.option("--depth", type=Number(), help="Consider only networks of this depth.")

@@ -188,7 +188,7 @@ class Source:
 
 
 def _pairs(option: str, given: Iterable[str], example: str) -> dict[str, str]:
-    """The values of an option that is a name and a value and may be repeated."""
+    """The values of a repeatable option of the form NAME=VALUE, by name."""
     found: dict[str, str] = {}
     for name, sign, value in (pair.partition("=") for pair in given):
         if not (name and sign and value):
@@ -202,7 +202,7 @@ def _pairs(option: str, given: Iterable[str], example: str) -> dict[str, str]:
 
 
 def gathered(command: Callable[..., None]) -> Callable[..., None]:
-    """The arguments that name a table as one, called `source`."""
+    """Collect the arguments that name a table in one, called `source`."""
 
     @functools.wraps(command)
     def call(**given: Any) -> None:

@@ -1,4 +1,4 @@
-"""What needs nothing heavy: types of arguments, the options for JSON and LaTeX, and options that exclude others."""
+"""Types of arguments, and options that need no heavy imports."""
 
 import os
 from pathlib import Path
@@ -129,7 +129,7 @@ LATEX = click.option(
 
 
 def refuse_with(option: str, meaning: str, *others: str) -> None:
-    """Refuse options that would be ignored beside another one, whose meaning the message gives."""
+    """Refuse options that another option would ignore; `meaning` says what that option does."""
     context = click.get_current_context()
     named = sorted(
         max(own.opts, key=len)

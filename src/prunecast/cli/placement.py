@@ -1,4 +1,4 @@
-"""Where chains are trained: the options that say so, and what runs a plan there."""
+"""Where chains are trained: the options that say so, and the executor that trains them there."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ OPTIONS = (
 
 
 def placement_options(command: Command) -> Command:
-    """Give a command the options that say where it trains, but for the device and the number of jobs."""
+    """Add the options that say where to train, other than device and jobs."""
     return reduce(lambda inner, option: option(inner), reversed(OPTIONS), command)
 
 
@@ -82,7 +82,7 @@ class Placement:
 
 
 def placed(plan: "Plan", *, device: str, jobs: int | None, plain: bool, **cluster: Any) -> Placement:
-    """What runs a plan: this machine, or the workers of the backend that the options of a cluster name."""
+    """The executor for a plan: this machine, or the workers of the cluster that the options name."""
     from prunecast.sweep import drive, executor_for, find_backend, usual_jobs, with_resources
 
     named = {name: value for name, value in cluster.items() if value not in (None, ())}

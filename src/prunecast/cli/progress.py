@@ -21,7 +21,7 @@ LATEST = 8
 
 
 class Clock:
-    """The levels done and the time left of a sweep; what takes long is computed at most once a second."""
+    """The levels done and the time left of a sweep, updated at most once a second."""
 
     def __init__(self, progress: "SweepProgress", jobs: int) -> None:
         """Start the clock."""
@@ -88,7 +88,7 @@ class Screen:
     """Shows a sweep while it runs: a live panel on a terminal, a line per event elsewhere."""
 
     def __init__(self, plan: "Plan", progress: "SweepProgress", jobs: int, *, err: bool = False) -> None:
-        """`progress` has counted every event that is shown; `err` is for standard error."""
+        """`progress` must count every event before it is shown; `err` selects standard error."""
         self._plan, self._err, self._clock = plan, err, Clock(progress, jobs)
         console = Console(stderr=err)
         self._live = (
@@ -112,7 +112,7 @@ class Screen:
             self._live.stop()
 
     def show(self, event: "Event") -> None:
-        """Show an event; above the panel, which shows levels, finished, failed and left-out chains."""
+        """Show an event: a line, or above the panel only if a chain ended or failed."""
         from prunecast.sweep import Progress, event_line
 
         line = event_line(self._plan, event)

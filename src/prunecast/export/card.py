@@ -78,7 +78,7 @@ class CardLatency:
 
     predicted: float
     interval: tuple[float, float] | None
-    """in which 95% of networks so predicted fall; None where the table has the latency of such a network"""
+    """95% of predicted latencies fall in this interval; None if the latency comes from the table"""
     measured: float
     """the median"""
     low: float
@@ -109,7 +109,7 @@ class Counts:
     dead_layers: tuple[str, ...]
     """prunable tensors without a weight left"""
     connected: int | None
-    """kept weights on a path from image to output; None where the network is not understood"""
+    """kept weights on a path from image to output; None if the network's layers are not known"""
     multiply_adds: int
     """of one image, unpruned"""
     multiply_adds_kept: int
@@ -134,14 +134,14 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """How the network runs without prunecast."""
+    """How to run the network without prunecast."""
 
     kind: str
-    """model.py has its layers, or the operators of its evaluation mode, or calls the source of its family"""
+    """`layers`, `operators` of evaluation mode, or a call of the family's `source`"""
     image_by_image: bool
     """whether batches are cut into single images, because the network could not be traced for batches of any size"""
     problem: str
-    """why it has neither layers nor operators; empty where it has"""
+    """why it has neither layers nor operators; empty if it has"""
     copied: bool
     """whether family_source.py is a copy of the file with the family's function"""
     onnx_missing: str

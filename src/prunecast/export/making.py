@@ -1,4 +1,4 @@
-"""Make a network: train and prune it to the exact density, write it, measure what was written, describe it."""
+"""Make a network: train and prune it to the exact density, write it, measure the files, and write its card."""
 
 import copy
 import dataclasses
@@ -122,7 +122,7 @@ def finish(order: Order) -> Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """A trained network as it is written: without removed channels, or with zeros in the place of pruned weights."""
+    """A trained network as it is written: without removed channels, or with zeros for pruned weights."""
 
     model: nn.Module
     """The untrained module of its shape."""
@@ -286,7 +286,7 @@ def describe(
     code: tuple[Program, OnnxFile],
     latencies: tuple[CardLatency, ...] = (),
 ) -> Card:
-    """Everything that is known about a made network; `about` is what its chain's spec.json says."""
+    """The card of a made network; `about` is the content of its chain's spec.json."""
     return Card(
         network=made.shape,
         preprocessing=order.dataset.preprocessing,
@@ -304,9 +304,9 @@ def describe(
 
 
 def latencies_of_made(order: Order, made: Made) -> tuple[CardLatency, ...]:
-    """The latencies of a made network in each way in which those of the table were timed, the answer's first.
+    """The latencies of a made network in each runtime and batch of the table, the answer's first.
 
-    None are given where the table has none, nor any of ONNX Runtime beside others where that is not installed.
+    There are none if the table has none. Further latencies in ONNX Runtime are left out if it is not installed.
     """
     promised, most = order.choice.answer, order.choice.question.max_latency
     if promised.latency_ms is None:

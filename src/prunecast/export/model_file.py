@@ -14,7 +14,7 @@ from prunecast.files import is_there, read_file
 from prunecast.pruning import write_tensors, write_whole
 
 MARK = b"prunecast make"
-"""What files of code and text that prunecast wrote contain, so that no other file is overwritten."""
+"""All code and text that prunecast writes contains this, so that no other file is overwritten."""
 COPY = f"{SOURCE}.py"
 IMPORTS = """
 import json
@@ -73,7 +73,7 @@ def preprocess(pixels):
 
 
 def check_overwriting(folder: Path) -> None:
-    """Refuse a folder with code or text of the user's own under a name that would be written or removed."""
+    """Refuse a folder in which a file of the user's own would be overwritten or removed."""
     for path in (folder / name for name in (PROGRAM, TEXT, COPY)):
         if is_there(path) and MARK not in read_file(path):
             raise PrunecastError(

@@ -22,7 +22,7 @@ from prunecast.spec import MODULE_CALLS
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
 INPUT, OUTPUT = "images", "logits"
 CLOSE = 1e-3
-"""How far ONNX Runtime's logits may be from torch's, relative to the largest."""
+"""How much ONNX Runtime's logits may differ from torch's, relative to the largest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ def write_onnx(
     class_names: tuple[str, ...],
     digest: str,
 ) -> OnnxFile:
-    """Write model.onnx, checked by ONNX Runtime; where that is not possible, that of another network is removed."""
+    """Write model.onnx and check it with ONNX Runtime; if that fails, remove the file of another network."""
     path = folder / ONNX
     missing, problem = missing_module(), ""
     for images in () if missing else (BATCH, 1):
@@ -68,7 +68,7 @@ def missing_module() -> str:
 
 
 def _notes(preprocessing: Preprocessing | None, class_names: tuple[str, ...], digest: str) -> dict[str, str]:
-    """What a user of the file alone has to know, as JSON."""
+    """What a user of the file needs to know, as JSON."""
     notes: dict[str, Any] = {"spec": digest, "class_names": class_names}
     if preprocessing is not None:
         notes |= {name: getattr(preprocessing, name) for name in ("mean", "std", "value_range")}

@@ -1,4 +1,4 @@
-"""What is to be made: a law and a plan of the same networks, the chosen network, and the chain that makes it."""
+"""Orders: the chosen network, and the chain of a plan that makes it."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ NAMES: dict[str, Callable[[PlannedChain], str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be made: the choice, the one chain that makes it, and where everything lies."""
+    """A chosen network, the chain that makes it, and where its files are."""
 
     fit: Fit
     choice: Choice
@@ -81,7 +81,7 @@ def order(
     law: str = "auto",
     **question: Any,
 ) -> Order:
-    """What making would do; `question` is asked of `choose`.
+    """Choose a network and plan the chain that makes it; `question` has the options of `choose`.
 
     The replicate fixes all random numbers; by default it is one that the plan does not use, so that the measured
     error is independent of the table.

@@ -1,4 +1,4 @@
-"""The answers on top of the page: a choice for each of many targets, by number of training examples and measure."""
+"""The answers at the top of the page: a choice for each target, number of training examples and measure."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,7 +31,7 @@ from prunecast.wording import amount, network_name, numbers, sentences
 from prunecast.wording import report as wording
 
 MOST = 160
-"""How many targets a page holds for the number of examples shown first."""
+"""How many targets a page has for the number of examples shown first."""
 MOST_OF_OTHERS, FEWEST_OF_ANOTHER = 240, 40
 """Targets of all other numbers of examples together, and the fewest of each of them."""
 MOST_CURVES = 60
@@ -136,7 +136,7 @@ def _answer_set(fitted: FittedTable, hue: Hue, question: Question, most: int) ->
 
 
 def answers(fit: Fit, question: Question, most: int = MOST) -> list[Choice]:
-    """One choice per target, from one that nothing meets up to where they end; the second is the least met."""
+    """One choice per target in ascending order; no network meets the first target, and the second is the lowest met."""
     chooser = Chooser(fit, question)
     ends = around(promised(fit, chooser.least_error(), question.confidence))
     higher = [target for target in targets(ends[1], _highest_target(fit), most) if target > ends[1]]
@@ -169,7 +169,7 @@ def _moving(one: Choice) -> dict[str, list[Row]]:
 
 
 def _highest_target(fit: Fit) -> float:
-    """Where targets end: below ε↑ or chance, or where an unusable law guesses ε↑, at the largest measured error."""
+    """The highest target: below ε↑ or chance, or the largest measured error if the law is unusable."""
     if verdict(fit).usable:
         return ceiling(fit) * HIGHEST
     largest = max(own.highest_error for own in fit.configurations)
@@ -189,13 +189,13 @@ def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
 
 
 def promised(fit: Fit, best: Network, confidence: float) -> float:
-    """The error that new runs of a network keep with this probability; at one half, the expected one."""
+    """The error that new runs of a network stay below with this probability; at 0.5, the expected error."""
     share = quantile(fit, confidence) / quantile(fit, (1 + COVERAGE) / 2)
     return float(best.expected_error * (best.expected_error / best.interval[0]) ** share)
 
 
 def around(error: float) -> tuple[float, float]:
-    """The last number of four digits that lies below an error, and the one after it."""
+    """The largest number of four digits below an error, and the next one."""
     unit = 10.0 ** (int(np.floor(np.log10(error))) - 3)
     above = int(np.ceil(error * (1 - 1e-6) / unit))
     return float(f"{(above - 1) * unit:.4g}"), float(f"{above * unit:.4g}")
@@ -287,7 +287,7 @@ def too_low(found: Sequence[Choice], fit: Fit) -> dict[str, Any]:
 
 
 def too_high(fit: Fit) -> list[dict[str, Any]]:
-    """The targets from which on no network is needed, and why; the page shows the first reason that applies."""
+    """From which targets on no network is needed, and why; the page shows the first reason that applies."""
     chance = fit.origin.chance
     found = [] if chance is None else [{"from": chance, "headline": wording.guessing_suffices(TYPED, chance)}]
     if not verdict(fit).usable:  # trained networks answer, whatever the law guesses of higher errors

@@ -1,7 +1,6 @@
 """The charts of page and figures as Vega-Lite: numbers come in, specifications go out.
 
-Each chart has one builder. Its theme says whether it is drawn on the page or in a figure, the metric what its axes
-are called.
+Each chart has one builder. The theme says whether it is drawn on the page or in a figure; the metric names its axes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,17 +24,17 @@ from prunecast.wording import numbers
 MANY_POINTS, MANY_CURVES = 400, 30
 SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down")
 DRAWN = ("points", "frontier")
-"""What the axes of an answer's chart have to hold."""
+"""The data that must lie within the axes of an answer's chart."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hue:
-    """The axis that colours show, with its values, and the axis that shapes show."""
+    """Which axis colours show, and which one shapes show."""
 
     axis: str
     values: tuple[float, ...]
     shape: str = ""
-    """depth, else the number of examples, where it varies too; empty where no shapes are needed"""
+    """another axis that varies; empty if there is none"""
     shapes: tuple[float, ...] = ()
 
     @property

@@ -12,7 +12,6 @@ from prunecast.choice import (
     candidates,
     examples_for,
     inside,
-    predicted_options,
     sizes_at,
 )
 from prunecast.laws import (
@@ -208,19 +207,13 @@ def lowest_density(fit: Fit) -> float:
     return min(c.lowest_density for c in fit.configurations) * 0.7
 
 
-def interval(fit: Fit, members: Candidates, density: Floats) -> tuple[Floats, Floats]:
-    """log ε̂ and the standard deviation of log ε of one new training run."""
-    options = predicted_options(fit, members, density)
-    return options.log_error, options.spread
-
-
 def distinct(values: Iterable[float]) -> list[float]:
     """Values once each, in ascending order."""
     return sorted(set(np.asarray(list(values), dtype=float).tolist()))
 
 
 def slices(fit: Fit, fitted: Sequence[Curve]) -> list[Slice]:
-    """For each axis along which several sizes were measured, all else equal: where most sizes, then most levels are."""
+    """A slice along each axis that varies: the one with the most sizes, then with the most levels."""
     return [own for name in AXES if (own := _slice(fit, fitted, name)) is not None]
 
 

@@ -1,6 +1,6 @@
 """The parts of a document: sections of text, facts, charts, tables and notes.
 
-A result becomes a section once. `report.terminal` prints sections as plain text, `report.page` as HTML.
+A result becomes a section once. `report.terminal` prints sections as plain text, `report.html` as a page.
 """
 
 from collections.abc import Sequence

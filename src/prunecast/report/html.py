@@ -59,11 +59,11 @@ def page(
     command: str = "prunecast.report.page",
     on_step: Callable[[str], None] = lambda step: None,
 ) -> Page:
-    """The whole page of a table; one of a table too small to fit says what is missing.
+    """The page of a table; if the table is too small for a law, the page says what is missing.
 
-    As in `choose`, validation errors count where every row has one. `first` are sections that come right after the
-    answer, as what a network that was trained by it measured. `on_step` is called with the name of each step
-    before it, because a page of a large table takes a while.
+    Like `choose`, it uses validation errors if every row has one. `first` are sections to show right after the
+    answer, such as the result of training the chosen network. `on_step` is called with the name of each step before
+    the step begins, because a page of a large table takes a while.
     """
     check_target(target_error, table.metric)
     on_step("fitting the law")
@@ -165,7 +165,7 @@ def _charts(body: Sequence[Section]) -> list[Chart]:
 def packed(
     every: Sequence[Chart], others: Sequence[Mapping[str, list[Row]]] = ()
 ) -> tuple[dict[str, Spec], list[dict[str, int]], list[dict[str, Any]]]:
-    """Charts and other data whose data sets are indexes into a common list, which holds each of them once."""
+    """Charts and other data that refer to their data sets by indexes into a common list without duplicates."""
     found: dict[str, int] = {}
 
     def places(datasets: Mapping[str, list[Row]]) -> dict[str, int]:
@@ -176,7 +176,7 @@ def packed(
 
 
 def _columns(records: list[Row]) -> str:
-    """Records with the names of their columns once."""
+    """Records as JSON that names the columns once."""
     columns = list(records[0]) if records else []
     return json.dumps({"columns": columns, "rows": [[row[column] for column in columns] for row in records]})
 
@@ -193,7 +193,7 @@ def coded(text: str) -> "Markup":
 
 
 def script_json(value: object) -> str:
-    """JSON that is safe inside a script element: nothing in it ends the element or begins a comment."""
+    """JSON that is safe inside a script element: it cannot end the element or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -205,7 +205,7 @@ def _text(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """The digest by which the page allows a script; nothing else may run."""
+    """The digest by which the page allows a script to run."""
     return f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 

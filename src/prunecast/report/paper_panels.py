@@ -262,7 +262,7 @@ def against_invariant(paper: Paper, along: str) -> Spec:
 
 
 def held_factor(paper: Paper, part: Part) -> float:
-    """What the axes that a partial fit holds contribute to m*, by the exponents of the joint fit."""
+    """The factor of m* from the axes that a partial fit holds constant, with the exponents of the joint fit."""
     missing = {name: own for name, own in paper.fit.exponents.items() if name not in part.fit.exponents}
     powers = [paper.fit.parameters[own] * np.log(part.held[name]) for name, own in missing.items()]
     return float(np.exp(np.sum(powers)))

@@ -1,7 +1,7 @@
-"""What a table has to show in the paper's figures, and the kinds of panel that they are made of.
+"""The data of the paper's figures, and the kinds of panel that the figures are made of.
 
-`Paper` holds a table with the paper's law fitted to all of it, to each configuration alone and to each part in which
-one axis varies. Panels say in one sentence what is missing where a table cannot fill them.
+`Paper` is a table with the paper's law fitted to all of it, to each configuration alone and to each part in which
+one axis varies. A panel that a table cannot fill raises an error that says what is missing.
 """
 
 from collections.abc import Callable, Mapping

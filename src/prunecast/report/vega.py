@@ -136,7 +136,7 @@ FIGURE = Theme(
 
 
 def rounded(value: object) -> object:
-    """Numbers with five significant digits, so that a page stays small; everything else as text."""
+    """A number with five significant digits, which keeps pages small; anything else as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -147,7 +147,7 @@ def rounded(value: object) -> object:
 
 
 def rows(**columns: Iterable[object] | str | float) -> list[Row]:
-    """Columns as the records a chart reads; a single word or number belongs to every record."""
+    """Columns as the records that a chart reads; a single word or number is repeated in every record."""
     lists = {name: _column(own) for name, own in columns.items() if not isinstance(own, str | float | int)}
     amount = len(next(iter(lists.values())))
     found = {name: lists[name] if name in lists else [rounded(own)] * amount for name, own in columns.items()}
@@ -155,14 +155,14 @@ def rows(**columns: Iterable[object] | str | float) -> list[Row]:
 
 
 def _column(values: Iterable[object]) -> list[object]:
-    """Values as `rounded`; those of arrays of numbers all at once."""
+    """Values as `rounded` makes them; arrays of numbers take a faster way."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isfinite(values).all():
         return [float(f"{value:.5g}") for value in values.tolist()]
     return [rounded(value) for value in values]
 
 
 def ticks(values: Iterable[float]) -> list[float]:
-    """Round places for the labels of a logarithmic axis: by tens, and more between where that would be too few."""
+    """Round labels for a logarithmic axis: powers of ten, and values between them if these are too few."""
     found = _positive(values)
     if not found:
         return [1.0]
@@ -184,7 +184,7 @@ def ticks(values: Iterable[float]) -> list[float]:
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
-    """Two or more round numbers, equally far apart, between two that are close together; one where both are equal."""
+    """Two or more evenly spaced round numbers between two ends; one number if both ends are equal."""
     if low == high:
         return [float(f"{low:.2g}")]
     unit = 10.0 ** np.floor(np.log10(high - low))
@@ -308,7 +308,7 @@ def fixed(mark: str, encoding: Mapping[str, Any], **options: object) -> Spec:
 
 
 def panel(title: str, layers: Sequence[Spec], subtitle: str = "", size: tuple[int, int] = SMALL) -> Spec:
-    """One panel of a figure; its title is a mark, so that those of panels side by side are at one height."""
+    """One panel of a figure; titles are marks, so that those of panels side by side align."""
     above, titles = 10, []
     for words, larger, ink in ((subtitle, 0, FIGURE.muted), (title, 1, FIGURE.ink)):
         if words:

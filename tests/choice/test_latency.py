@@ -136,7 +136,7 @@ def test_a_named_size_is_answered_even_if_predictions_are_poor():
     found = choose(poor, max_latency=3.0, width=0.7)
     assert found.answer.latency_interval is not None
     text = " ".join(found.summary().split())
-    assert "that is more than 15%, so time the network before you rely on it" in text
+    assert "which is more than 15%, so time the network before you rely on it" in text
 
 
 def test_the_answer_says_that_it_is_predicted(tmp_path):

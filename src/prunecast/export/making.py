@@ -35,12 +35,13 @@ from prunecast.export.card import (
 )
 from prunecast.export.files import MASK, MODEL, ONNX, SPARSE, filled, write_network
 from prunecast.export.model_file import write_program
-from prunecast.export.onnx import OnnxFile, missing_module, write_onnx
+from prunecast.export.onnx import missing_module, write_onnx
 from prunecast.export.orders import Order, order
-from prunecast.export.program import Program, unfused_attention
+from prunecast.export.program import unfused_attention
 from prunecast.export.timing import Timing, time_network
 from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
+from prunecast.metric import Metric
 from prunecast.pruning import (
     ChainFolder,
     Masks,
@@ -53,7 +54,7 @@ from prunecast.pruning import (
     make_folder,
     structure_of,
 )
-from prunecast.spec import CHANNELS, ChainSpec, Precision
+from prunecast.spec import CHANNELS, Precision
 from prunecast.sweep import (
     Executor,
     OnEvent,
@@ -113,9 +114,23 @@ def finish(order: Order) -> Card:
     made = made_network(order, records[-1], stored)
     make_folder(order.folder)
     write_network(order.folder, made.network, made.masks, spec.digest)
-    errors = errors_of(copy.deepcopy(made.model), order.folder, spec, order.dataset)
+    measured = measured_by(order, made, records[-1])
     code = write_code(order, made)
-    card = describe(order, records, stored.spec()[1], errors, made, code, latencies_of_made(order, made))
+    latencies = latencies_of_made(order, made)
+    card = Card(
+        network=made.shape,
+        preprocessing=order.dataset.preprocessing,
+        class_names=_class_names(order.dataset),
+        question=order.choice.question,
+        predicted=predicted(order.choice),
+        measured=measured,
+        counts=_counts(order, made, records[-1]),
+        disk=_disk(order.folder),
+        code=code,
+        training=_training(order, records, stored.spec()[1]),
+        latency=latencies[0] if latencies else None,
+        other_latencies=latencies[1:],
+    )
     write_card(order.folder, card, card_text.text(card))
     return card
 
@@ -169,25 +184,12 @@ def _arrived(order: Order, records: tuple[Record, ...], ended: str) -> None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Errors:
-    """Errors of the network that the files hold."""
-
-    error: float
-    """on the test set"""
-    error_fp32: float
-    """the same without the recipe's arithmetic"""
-    loss: float
-    validation_error: float | None
-    """on held-out training examples, where the recipe holds some out"""
-
-
-def errors_of(model: nn.Module, folder: Path, spec: ChainSpec, dataset: Dataset) -> Errors:
-    """Fill a module from a folder's files and evaluate it where the data is, with the recipe's arithmetic."""
-    device = dataset.test.labels.device
-    model = filled(model, folder, spec.digest).to(device)
+def measured_by(order: Order, made: Made, last: Record) -> Measured:
+    """Evaluate the network of the files, where the data is and with the recipe's arithmetic."""
+    spec, dataset, target = order.chain.spec, order.dataset, order.choice.question.target_error
+    device, precision = dataset.test.labels.device, spec.recipe.precision
+    model = filled(copy.deepcopy(made.model), order.folder, spec.digest).to(device)
     _, held_out = choose_examples(spec, len(dataset.train))
-    precision = spec.recipe.precision
 
     def score(source: Any, indices: Any, precision: Precision = precision) -> Score:
         with settings(precision, device, spec.threads):
@@ -195,21 +197,37 @@ def errors_of(model: nn.Module, folder: Path, spec: ChainSpec, dataset: Dataset)
 
     everything = np.arange(len(dataset.test))
     test = score(dataset.test, everything)
-    return Errors(
+    validation_error = score(dataset.train, held_out).error if len(held_out) else None
+    promised = {Metric.LOSS: test.loss, Metric.VALIDATION_ERROR: validation_error}.get(order.choice.metric)
+    value = test.error if promised is None else promised
+    low, high = order.choice.answer.interval
+    return Measured(
         error=test.error,
-        error_fp32=test.error if precision == "fp32" else score(dataset.test, everything, "fp32").error,
         loss=test.loss,
-        validation_error=score(dataset.train, held_out).error if len(held_out) else None,
+        validation_error=validation_error,
+        error_fp32=test.error if precision == "fp32" else score(dataset.test, everything, "fp32").error,
+        train_error=last.train_error,
+        chance_error=last.chance_error,
+        in_interval=low <= value <= high,
+        meets_target=None if target is None else value <= target,
     )
 
 
-def write_code(order: Order, made: Made) -> tuple[Program, OnnxFile]:
-    """Write model.py and, where the extra is installed, model.onnx, from the network in the files."""
+def write_code(order: Order, made: Made) -> Code:
+    """Write model.py and, if the extra is installed, model.onnx, from the network in the files."""
     model = filled(copy.deepcopy(made.model), order.folder, order.chain.spec.digest)
     how, names = order.dataset.preprocessing, _class_names(order.dataset)
     program = write_program(order.folder, model, made.shape, how, names, order.chain.spec.digest)
     images = made.shape.image_shape
-    return program, write_onnx(order.folder, model, images, how, names, order.chain.spec.digest)
+    missing, problem = write_onnx(order.folder, model, images, how, names, order.chain.spec.digest)
+    return Code(
+        kind=program.kind,
+        image_by_image=program.image_by_image,
+        problem=program.problem,
+        copied=bool(program.source),
+        onnx_missing=missing,
+        onnx_problem=problem,
+    )
 
 
 def multiply_adds(
@@ -277,32 +295,6 @@ def _hooks(model: nn.Module, layer: Any, attention: Any) -> Iterator[None]:
             hook.remove()
 
 
-def describe(
-    order: Order,
-    records: tuple[Record, ...],
-    about: dict[str, Any],
-    errors: Errors,
-    made: Made,
-    code: tuple[Program, OnnxFile],
-    latencies: tuple[CardLatency, ...] = (),
-) -> Card:
-    """The card of a made network; `about` is the content of its chain's spec.json."""
-    return Card(
-        network=made.shape,
-        preprocessing=order.dataset.preprocessing,
-        class_names=_class_names(order.dataset),
-        question=order.choice.question,
-        predicted=predicted(order.choice),
-        measured=_measured(order.choice, errors, records[-1]),
-        counts=_counts(order, made, records[-1]),
-        disk=_disk(order.folder),
-        code=_code(*code),
-        training=_training(order, records, about),
-        latency=latencies[0] if latencies else None,
-        other_latencies=latencies[1:],
-    )
-
-
 def latencies_of_made(order: Order, made: Made) -> tuple[CardLatency, ...]:
     """The latencies of a made network in each runtime and batch of the table, the answer's first.
 
@@ -360,23 +352,6 @@ def predicted(choice: Choice) -> Predicted:
     )
 
 
-def _measured(choice: Choice, errors: Errors, last: Record) -> Measured:
-    value = getattr(errors, choice.metric)
-    value = errors.error if value is None else float(value)
-    low, high = choice.answer.interval
-    target = choice.question.target_error
-    return Measured(
-        error=errors.error,
-        error_fp32=errors.error_fp32,
-        loss=errors.loss,
-        validation_error=errors.validation_error,
-        train_error=last.train_error,
-        chance_error=last.chance_error,
-        in_interval=low <= value <= high,
-        meets_target=None if target is None else value <= target,
-    )
-
-
 def _shape(order: Order, last: Record, units: Mapping[str, int] | None = None) -> Shape:
     spec = order.chain.spec
     return Shape(
@@ -415,17 +390,6 @@ def _disk(folder: Path) -> Disk:
     dense, mask, sparse = ((folder / name).stat().st_size for name in (MODEL, MASK, SPARSE))
     onnx = (folder / ONNX).stat().st_size if (folder / ONNX).exists() else None
     return Disk(dense=dense, mask=mask, sparse=sparse, onnx=onnx)
-
-
-def _code(program: Program, onnx: OnnxFile) -> Code:
-    return Code(
-        kind=program.kind,
-        image_by_image=program.image_by_image,
-        problem=program.problem,
-        copied=bool(program.source),
-        onnx_missing=onnx.missing,
-        onnx_problem=onnx.problem,
-    )
 
 
 def _training(order: Order, records: tuple[Record, ...], about: dict[str, Any]) -> Training:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,17 +24,6 @@ CLOSE = 1e-3
 """How much ONNX Runtime's logits may differ from torch's, relative to the largest."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnnxFile:
-    """Whether there is an ONNX file, and why not."""
-
-    written: bool
-    missing: str = ""
-    """The module that is not installed."""
-    problem: str = ""
-    """Why the network has no such file, in the words of torch."""
-
-
 def write_onnx(
     folder: Path,
     model: nn.Module,
@@ -43,8 +31,11 @@ def write_onnx(
     preprocessing: Preprocessing | None,
     class_names: tuple[str, ...],
     digest: str,
-) -> OnnxFile:
-    """Write model.onnx and check it with ONNX Runtime; if that fails, remove the file of another network."""
+) -> tuple[str, str]:
+    """Write model.onnx and check it with ONNX Runtime; if that fails, remove the file of another network.
+
+    Returns the module that is not installed, and why torch could not write the file; both are empty if there is a file.
+    """
     path = folder / ONNX
     missing, problem = missing_module(), ""
     for images in () if missing else (BATCH, 1):
@@ -55,11 +46,11 @@ def write_onnx(
             problem = first_line(failure)
             continue
         write_whole(path, data)
-        return OnnxFile(written=True)
+        return "", ""
     if is_there(path) and digest.encode() in read_file(path):
-        return OnnxFile(written=True)
+        return "", ""
     path.unlink(missing_ok=True)
-    return OnnxFile(written=False, missing=missing, problem=problem)
+    return missing, problem
 
 
 def missing_module() -> str:

@@ -318,7 +318,8 @@ def _predicted_latency(finding: findings.CostFromTable, deviation: float) -> str
     if finding.interval is not None:
         low, high = (f"{end:.3g}" for end in finding.interval)
         text = f"This size was not timed. Its latency is predicted: 95% of such networks take {low} to {high} ms."
-        return f"{text} {off}{', so time the network before you rely on it' if poor else ''}."
+        advice = f", which is more than {POOR_LATENCY:.0%}, so time the network before you rely on it"
+        return f"{text} {off}{advice if poor else ''}."
     if finding.others:
         return f"Latencies of timed sizes are measured; those of other sizes are predicted. {off}."
     if poor:

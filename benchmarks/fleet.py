@@ -1,15 +1,14 @@
-"""Seconds per network and epoch of every way to train, on whatever device there is.
+"""Seconds per network and epoch of every way to train, on a GPU if there is one.
 
 python benchmarks/fleet.py [--ways plain,graph,1,1/4,1/16,mixed | all] [--epochs E] [--examples N] [--limit S]
 
-CIFAR ResNet of depth 20, batch 128, random images of CIFAR's shape; every training ends with its evaluation on the
-test half and on its own examples. A fleet is named by its width, and may say more: `1/4@4g0x4` are packs whose
-widths add up to 4, convolutions dense (g32: in groups of 32 channels or more), on 4 streams; `mixed` are two each of
-widths 1 to 1/16 in one pack. `vit:1` are networks of another row (see fleet_rows.py), and `vit:1@8x2-written` ends in
-what keeps packs from being compiled; `all` are all rows of the table in the docs. Every way has a process of its own,
-one after the other with nobody else on the machine, and starts up before it is timed. The bound is the time the device
-needs for the bare arithmetic and memory traffic of one training alone, at the speeds it shows here on a large product
-and a large copy.
+CIFAR ResNet of depth 20, batch 128, random images of CIFAR's shape. Every training run ends with an evaluation on the
+test set and on its own examples. A fleet is named by its width and options: `1/4@4g0x4` has packs of total width 4,
+dense convolutions (g32: groups of at least 32 channels) and 4 streams. `mixed` has two networks each of widths 1 to
+1/16 in one pack. `vit:1` has networks of another row (see fleet_rows.py), `vit:1@8x2-eager` does not compile its
+packs, and `all` are all rows of the table in the docs. Each way runs in its own process, one after the other on an
+otherwise idle machine; its start-up is timed separately. The bound is the time for the arithmetic and memory traffic
+of one training run, at the speeds that this device reaches in a large matrix product and a large copy.
 """
 
 import argparse

@@ -24,7 +24,7 @@ from prunecast.spec import ChainSpec, Recipe, method, rng
 from prunecast.spec import recipe as preset
 from prunecast.training import evaluate, prepare, step, stepper, train
 
-NAME = re.compile(r"(?:(\w+):)?([\d/]+|mixed)(?:@([\d.]+))?(?:g(\d+))?(?:x(\d+))?(-written)?")
+NAME = re.compile(r"(?:(\w+):)?([\d/]+|mixed)(?:@([\d.]+))?(?:g(\d+))?(?:x(\d+))?(-eager)?")
 TRIAL = 2
 """Steps of the trial that ends a start-up."""
 LONE = ("plain", "graph")

@@ -1,4 +1,4 @@
-"""Small networks of every structure the packer follows, as functions of a width; and ones it must refuse."""
+"""Small networks with every structure that packs support, as functions of a width, and some that packs refuse."""
 
 import torch
 from torch import nn

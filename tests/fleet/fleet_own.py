@@ -1,4 +1,4 @@
-"""Families of a user: one mixes channels, some draw noise, one looks at its values, one draws its own first weights."""
+"""Families of a user: one mixes channels, some draw noise, one depends on its values, one has its own weights."""
 
 import threading
 

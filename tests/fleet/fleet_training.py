@@ -1,4 +1,4 @@
-"""Training alone and training packed, written out plainly, to be compared number by number."""
+"""Training alone and training packed, written out simply, for comparison."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""A residual network as others write it, and the same with one thing changed."""
+"""A residual network written in another style, and variants of it with one change."""
 
 import torch
 from torch import fx, nn

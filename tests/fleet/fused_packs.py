@@ -1,4 +1,4 @@
-"""Packs on noise with fused steps whose kernels run on the CPU."""
+"""Packs that train on noise with fused steps, with their kernels on the CPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

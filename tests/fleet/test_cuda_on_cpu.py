@@ -1,4 +1,4 @@
-"""The emulator of CUDA kernels does what the PTX manual says, and says so where a kernel is wrong."""
+"""The emulator of CUDA kernels follows the PTX manual, and reports kernels that are wrong."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Depthwise convolutions of a pack stay depthwise, and their compiled form is the written one."""
+"""Depthwise convolutions of a pack stay depthwise, and their compiled form computes the same."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""One thread uses the device; host threads get host memory only, and a guard sees to that."""
+"""One thread uses the device. Host threads get host memory only, and a guard checks this."""
 
 import signal
 import threading
@@ -39,14 +39,14 @@ def test_host_threads_of_a_fleet_never_touch_what_is_on_the_device(guarded, tmp_
     assert "failed" not in caplog.text
 
 
-def test_a_host_thread_that_does_is_found_out(guarded, tmp_path, monkeypatch, caplog):
+def test_a_host_thread_that_uses_the_device_fails(guarded, tmp_path, monkeypatch, caplog):
     from prunecast.fleet import level
 
     write = level.start_contents
 
-    def careless(layout, members, *rest):
-        members[0].chain.dataset.train.labels.sum()
-        return write(layout, members, *rest)
+    def careless(placement):
+        placement.members[0].chain.dataset.train.labels.sum()
+        return write(placement)
 
     monkeypatch.setattr(level, "start_contents", careless)
     jobs = jobs_of([chain(recipe={"epochs": 2})], cap=0, dataset=data.load("digits"))

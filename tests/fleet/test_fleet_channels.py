@@ -1,4 +1,4 @@
-"""A fleet trains chains of whole channels in slots of their size, and leaves the store that the plain loop leaves."""
+"""A fleet trains networks that lost channels in narrower slots, and writes the same store as the plain loop."""
 
 import copy
 import dataclasses
@@ -162,7 +162,7 @@ def test_a_shape_is_used_again_until_its_work_is_twice_that_of_its_members(membe
     assert sliced_shape(wide[1:2], [first], 1.0) == (slot_of(wide[1]),)  # no room
 
 
-def test_everybody_gets_a_slot_of_its_own(members):
+def test_every_member_gets_its_own_slot(members):
     chosen = [members[number] for number in (4, 2, 8, 3, 7)]
     shape = sliced_shape(chosen, [], 1.0)
     found = assign_slots(shape, chosen)

@@ -1,4 +1,4 @@
-"""A pack that is compiled before it trains ends as the plain loop does, and goes on uncompiled where that fails."""
+"""A compiled pack computes what the plain loop computes; if compiling fails, training goes on without it."""
 
 import dataclasses
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A fleet leaves the same store as the plain loop, whoever shares a pack with whom."""
+"""A fleet writes the same store as the plain loop, whichever networks share a pack."""
 
 import contextlib
 import dataclasses
@@ -178,7 +178,7 @@ def test_chains_that_end_at_different_levels(tmp_path):
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 
-def test_a_member_that_diverges_spoils_nobody(tmp_path):
+def test_a_member_that_diverges_does_not_change_others(tmp_path):
     digits = doubled()
     specs = [chain(width=0.5), chain(width=0.25), chain(width=0.25, replicate=1)]
     jobs = jobs_of(specs, cap=2, dataset=digits)
@@ -206,7 +206,7 @@ def test_a_member_that_diverges_spoils_nobody(tmp_path):
     assert record.steps < alone.times.total
 
 
-def test_stopped_between_levels_and_continued_in_other_company(tmp_path):
+def test_stopped_between_levels_and_continued_in_other_packs(tmp_path):
     jobs = jobs_of(MIXED[:6])
     plain(jobs, tmp_path / "plain")
     own = folders(jobs, tmp_path / "fleet")

@@ -1,4 +1,4 @@
-"""A chain that cannot go on is told, and stops nobody else."""
+"""A chain that fails is reported, and the others go on."""
 
 import dataclasses
 
@@ -59,7 +59,7 @@ def test_a_chain_that_raises_when_opened_or_closed(tmp_path, how):
     assert levels(events_of(own, tmp_path)) == [(number, level) for number in range(3) for level in (0, 1)]
 
 
-def test_a_chain_in_other_hands_and_a_damaged_one(tmp_path):
+def test_a_chain_that_is_locked_and_a_damaged_one(tmp_path):
     own = jobs()
     folder = chain_folder(tmp_path, own[2].spec)
     folder.path.mkdir(parents=True)
@@ -76,7 +76,7 @@ def with_a_tensor_more(opened):
     return opened
 
 
-def test_levels_that_were_told_are_not_told_again_by_the_plain_loop(tmp_path):
+def test_the_plain_loop_does_not_report_levels_again(tmp_path):
     from_start = {"method": "synflow", "recipe": {"epochs": 2, "rewind": 0.0}}
     events_of(jobs(cap=0, **from_start), tmp_path)
     events = events_of(jobs(**from_start), tmp_path, spoilt(with_a_tensor_more))

@@ -1,4 +1,4 @@
-"""What only a GPU raises, out of memory, makes packs smaller; what such a pack had is freed before others are built."""
+"""A pack that runs out of memory, as only GPUs do, is freed before smaller packs are built."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""What a network draws from torch's own generator does not depend on who trains beside it."""
+"""The random numbers of a network do not depend on the networks that train at the same time."""
 
 import fleet_own
 import pytest
@@ -41,7 +41,7 @@ def test_networks_with_dropout_end_as_in_the_plain_loop(tmp_path, packed):
         (nn.Linear(7, 2), True),  # it cannot be run, so nobody knows
     ],
 )
-def test_who_draws_noise(model, noisy):
+def test_networks_that_draw_noise(model, noisy):
     whole = nn.Sequential(nn.Conv2d(1, 1, 1), model)
     before = torch.get_rng_state()
     assert draws_noise(whole, (1, 4, 4)) == noisy

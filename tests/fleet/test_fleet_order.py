@@ -1,4 +1,4 @@
-"""Levels of the chains with the most work left go first, and keep their place while a level is closed."""
+"""Levels of the chains with the most work left go first; such a chain keeps its place while a level is closed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A criterion of one's own prunes the same in a fleet as in the plain loop."""
+"""A user's criterion prunes the same in a fleet as in the plain loop."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""As many packs train at once as end together with the longest chain."""
+"""The number of packs at once is such that all end together with the longest chain."""
 
 import pytest
 from fleet_digits import chain, jobs_of

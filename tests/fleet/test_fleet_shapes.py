@@ -1,4 +1,4 @@
-"""Members are dealt into few packs that one shape serves."""
+"""Members are divided into few packs, and one shape fits all of them."""
 
 import dataclasses
 import math

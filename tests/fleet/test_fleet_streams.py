@@ -1,4 +1,4 @@
-"""No two owners have one stream at the same time."""
+"""No stream has two owners at the same time."""
 
 import gc
 import itertools

@@ -1,4 +1,4 @@
-"""Nothing in a fleet depends on memory that was allocated and not written, in packs, stacks or networks alone."""
+"""A fleet never reads uninitialised memory: not in packs, in stacks, or in networks alone."""
 
 from contextlib import contextmanager
 

@@ -1,4 +1,4 @@
-"""Levels wait for others to be packed with, as long as these are about to come."""
+"""Levels wait for others to share a pack with, as long as these will come soon."""
 
 import dataclasses
 
@@ -110,7 +110,7 @@ def test_a_pack_that_could_not_start_is_the_next(waiting, members):
     assert numbers(waiting.next_pack(2, [])) == [4]
 
 
-def test_networks_that_cannot_be_packed_train_one_by_one_and_wait_for_nobody(members, in_progress):
+def test_networks_that_cannot_be_packed_train_alone_without_waiting(members, in_progress):
     waiting = PackQueue(lambda *_: None, in_progress)
     for member in members[:2]:
         waiting.put(member)

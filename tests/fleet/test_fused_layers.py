@@ -1,4 +1,4 @@
-"""Every convolution of a fused pass, run kernel by kernel on the CPU, is held to float64."""
+"""Every convolution of a fused pass, run kernel by kernel on the CPU, is compared with float64."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the reader of a pack's graph does not know it names, and never fuses."""
+"""Operations that cannot be fused are refused by name."""
 
 import dataclasses
 import re
@@ -118,7 +118,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("case", OWN)
-def test_refusal_names_the_culprit(case):
+def test_refusal_names_the_module_or_operation(case):
     model, named = OWN[case]
     group = 1 if case == "depthwise" else None
     with pytest.raises(Unfused, match=re.escape(named)):

@@ -1,4 +1,4 @@
-"""A fleet whose packs run fused, their kernels on the CPU, leaves what the plain loop leaves but for rounding."""
+"""A fleet of fused packs, with kernels on the CPU, writes what the plain loop writes, up to rounding."""
 
 import logging
 from dataclasses import replace
@@ -105,7 +105,7 @@ class Breaking:
 
 
 @pytest.mark.parametrize("steps", [1, 5])  # while the pack is built, and in the middle of a level
-def test_a_fused_pack_that_fails_goes_on_in_another_way(tmp_path, on_cpu, caplog, monkeypatch, steps):
+def test_a_fused_pack_that_fails_goes_on_in_another_mode(tmp_path, on_cpu, caplog, monkeypatch, steps):
     monkeypatch.setattr(runner_pool, "compiler", lambda device: breaking)
     breaking, jobs = Breaking(steps), jobs_of((0.5, 0.25), cap=0)
     ended = [done.ended for done in fleet_events(jobs, tmp_path, device=CPU, options=ONE_BY_ONE)]
@@ -136,7 +136,9 @@ def broken(device):
         (lambda device: compile_for_cpu, (8.0,), "up to width 8 are not fused: Module "),
     ],
 )
-def test_what_cannot_be_fused_is_told_once(on_cpu, caplog, monkeypatch, tmp_path, compiler, widths, words):
+def test_why_packs_are_not_fused_is_logged_once(
+    on_cpu, caplog, monkeypatch, tmp_path, compiler, widths, words
+):
     monkeypatch.setattr(runner_pool, "compiler", compiler)
     (job, *_) = jobs_of(widths, cap=0)
     kind, pool = pool_for(job, tmp_path)

@@ -1,4 +1,4 @@
-"""The kernels for images, the end of a pack and its optimizer step do what torch does."""
+"""The kernels for images, head and optimizer compute what torch computes."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A fused step, run kernel by kernel on the CPU, trains and evaluates a pack as the written step does."""
+"""A fused step, run kernel by kernel on the CPU, trains and evaluates a pack like the eager step."""
 
 import re
 from dataclasses import replace
@@ -35,7 +35,7 @@ def moved(own: PackTrainer) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("widths", [MIXED, NARROW])
-def test_a_step_is_as_near_to_float32_as_the_written_one(widths):
+def test_a_step_is_as_near_to_float32_as_the_eager_one(widths):
     ours, theirs, exact = ready(widths), ready(widths), ready(widths, precision="fp32")
     one = fused(ours)
     for own in (one, lambda: written(theirs), lambda: written(exact)):
@@ -55,7 +55,7 @@ def moved_names(own: PackTrainer) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("widths", [MIXED, NARROW])
-def test_steps_count_and_keep_what_is_pruned_or_nobodys_at_zero(widths):
+def test_steps_count_and_keep_pruned_and_unowned_weights_at_zero(widths):
     ours, theirs = ready(widths), ready(widths)
     one = fused(ours)
     for _ in range(3):
@@ -91,7 +91,7 @@ def evaluated(own: PackTrainer) -> Runner:
 
 @pytest.mark.parametrize("widths", [MIXED, NARROW])
 @pytest.mark.parametrize("shared", [True, False])
-def test_evaluation_is_that_of_the_written_way_and_leaves_no_trace(widths, shared):
+def test_evaluation_equals_the_eager_one_and_changes_nothing(widths, shared):
     ours, other = ready(widths), ready(widths)
     one, undisturbed = fused(ours), fused(other)
     source = noise(19, size=32, seed=5) if shared else one.source

@@ -1,4 +1,4 @@
-"""A packed module is a plain module: compilers take it whole, and one compiled function serves many packs."""
+"""A packed module compiles as one graph, and one compiled function serves many packs."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A member's training does not depend on its company."""
+"""The training of a member does not depend on the other members of its pack."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""What the packer does not understand it names, and never packs."""
+"""Networks that cannot be packed are refused by name."""
 
 import re
 
@@ -84,7 +84,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("model", "named"), CASES, ids=[named for _, named in CASES])
-def test_refusal_names_the_culprit(model, named):
+def test_refusal_names_the_module_or_operation(model, named):
     with pytest.raises(Unpackable, match=re.escape(named)):
         pack([model, model], image_shape=(3, 8, 8))
 

@@ -1,4 +1,4 @@
-"""Slots: what goes in comes out, and an empty slot neither learns nor disturbs."""
+"""A slot returns what was loaded, and an empty slot neither learns nor changes others."""
 
 import copy
 import itertools
@@ -62,7 +62,7 @@ def test_scores_do_not_depend_on_neighbours(make):
             torch.testing.assert_close(scores[:, slot], alone, rtol=0, atol=1e-10, check_dtype=False)
 
 
-def test_guests_come_and_go_between_levels():
+def test_networks_come_and_go_between_levels():
     """A slot is left, stays empty for a while, and serves another network: all as if alone."""
     members = [randomised(Residual(1.0), seed) for seed in range(4)]
     masks = [prune_randomly(member, seed) for seed, member in enumerate(members)]

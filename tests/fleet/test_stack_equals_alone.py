@@ -1,4 +1,4 @@
-"""Members of a stack train as they do alone, whatever they compute, and draw noise of their own."""
+"""Members of a stack train as they do alone, and draw their own noise."""
 
 import copy
 from functools import partial
@@ -191,7 +191,7 @@ def test_a_stack_that_fails_on_the_device_trains_its_members_alone(tmp_path, mon
     assert path.endswith("Stacks fail here: no kernel for this")
 
 
-def test_one_line_says_which_way_a_family_takes(tmp_path, caplog):
+def test_one_line_says_how_a_family_trains(tmp_path, caplog):
     brief = {"epochs": 1, "rewind": 0.0}
     ways = ["digits_cnn", "vit_patch4", "fleet_own:choosy"]
     specs = [

@@ -4,7 +4,7 @@ Nothing here uses the device.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,41 +125,47 @@ def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
         return not torch.equal(before, torch.get_rng_state())
 
 
-def start_contents(
-    layout: PackLayout,
-    members: Sequence[Member],
-    slots: Sequence[int],
-    adapters: Sequence[SlotAdapter | None],
-) -> Contents:
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Members of a pack and their slots: members[i] is in slot slots[i]."""
+
+    layout: PackLayout
+    members: Sequence[Member]
+    slots: Sequence[int]
+    adapters: Sequence[SlotAdapter | None]
+    """For each member that has lost channels, what converts between its network and its slot; None for the others."""
+
+    def each(self) -> Iterator[tuple[Member, int, SlotAdapter | None]]:
+        """Every member with its slot and its adapter."""
+        return zip(self.members, self.slots, self.adapters, strict=True)
+
+
+def start_contents(placement: Placement) -> Contents:
     """The packed tensors at the start of the members' levels, or at their checkpoints."""
     found = {}
-    for member, slot, own in zip(members, slots, adapters, strict=True):
+    for member, slot, adapter in placement.each():
         start = member.checkpoint.state if member.checkpoint else member.level
         network, masks = start.network, member.level.masks
-        if own is not None:
-            state = own.to_slot(State(network=network, optimizer_state={}))
-            network, masks = state.network, own.masks(masks)
-        if layout.whole:  # non-persistent buffers come from the untrained network
+        if adapter is not None:
+            state = adapter.to_slot(State(network=network, optimizer_state={}))
+            network, masks = state.network, adapter.masks(masks)
+        if placement.layout.whole:  # non-persistent buffers come from the untrained network
             network = {**dict(member.chain.untrained.named_buffers()), **network}
         found[slot] = (network, masks)
-    return layout.contents(found)
+    return placement.layout.contents(found)
 
 
-def optimizer_contents(
-    layout: PackLayout,
-    members: Sequence[Member],
-    slots: Sequence[int],
-    adapters: Sequence[SlotAdapter | None],
-) -> dict[str, list[Tensor]]:
+def optimizer_contents(placement: Placement) -> dict[str, list[Tensor]]:
     """The packed optimizer state of the members' checkpoints."""
-    names = layout.parameters
+    layout, names = placement.layout, placement.layout.parameters
     packed: dict[str, dict[str, Tensor]] = {}
     counts: dict[str, list[Tensor]] = {}
-    for member, slot, own in zip(members, slots, adapters, strict=True):
+    for member, slot, adapter in placement.each():
         if member.checkpoint is None:
             continue
         state = member.checkpoint.state
-        kept, positions = (own.to_slot(state) if own else state).optimizer_state, _positions(member)
+        kept = (adapter.to_slot(state) if adapter else state).optimizer_state
+        positions = _positions(member)
         for kind in {key.partition("/")[0] for key in kept}:
             if kind == COUNT:  # the same for all, because they have done the same steps
                 counts[kind] = [kept[f"{COUNT}/0"]]
@@ -170,20 +176,15 @@ def optimizer_contents(
     return {kind: [tensors[name] for name in names] for kind, tensors in packed.items()} | counts
 
 
-def own_networks(
-    layout: PackLayout,
-    members: Sequence[Member],
-    slots: Sequence[int],
-    adapters: Sequence[SlotAdapter | None],
-    tensors: Mapping[str, Tensor],
-    batch_counts: Networks,
-) -> Networks:
+def own_networks(placement: Placement, tensors: Mapping[str, Tensor], batch_counts: Networks) -> Networks:
     """The state dict of each member's whole network, cut out of the packed tensors."""
     found = []
-    for member, slot, own, counts in zip(members, slots, adapters, batch_counts, strict=True):
-        network = layout.read(tensors, slot) | counts
+    for (member, slot, adapter), counts in zip(placement.each(), batch_counts, strict=True):
+        network = placement.layout.read(tensors, slot) | counts
         network = {name: network[name] for name in member.level.network}
-        found.append(own.from_slot(State(network=network, optimizer_state={})).network if own else network)
+        if adapter is not None:
+            network = adapter.from_slot(State(network=network, optimizer_state={})).network
+        found.append(network)
     return found
 
 
@@ -193,10 +194,7 @@ def are_finite(networks: Networks) -> list[bool]:
 
 
 def write_checkpoints(
-    layout: PackLayout,
-    members: Sequence[Member],
-    slots: Sequence[int],
-    adapters: Sequence[SlotAdapter | None],
+    placement: Placement,
     optimizer_state: Mapping[str, Sequence[Tensor]],
     networks: Networks,
     rewinds: Networks | None,
@@ -204,10 +202,10 @@ def write_checkpoints(
     seconds: float,
 ) -> None:
     """Store checkpoints of the members in the plain loop's format, so that a fleet or the plain loop can continue."""
-    names = layout.parameters
-    for place, (member, slot, own) in enumerate(zip(members, slots, adapters, strict=True)):
+    layout, names = placement.layout, placement.layout.parameters
+    for position, (member, slot, adapter) in enumerate(placement.each()):
         if rewinds is not None:
-            store_rewind(member, rewinds[place])
+            store_rewind(member, rewinds[position])
         positions = _positions(member)
         state: dict[str, Tensor] = {}
         for kind, tensors in optimizer_state.items():
@@ -216,9 +214,9 @@ def write_checkpoints(
                 state |= {f"{kind}/{positions[name]}": tensor for name, tensor in part.items()}
             else:
                 state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
-        if own is not None:
-            state = own.from_slot(State(network={}, optimizer_state=state)).optimizer_state
-        saved = State(network=networks[place], optimizer_state=state)
+        if adapter is not None:
+            state = adapter.from_slot(State(network={}, optimizer_state=state)).optimizer_state
+        saved = State(network=networks[position], optimizer_state=state)
         checkpoint = Checkpoint(step=step, seconds=seconds + member.seconds, state=saved)
         write_checkpoint(member.chain, member.level, checkpoint)
 

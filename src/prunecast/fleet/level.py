@@ -20,6 +20,7 @@ from torch import Tensor
 from prunecast.data import Source
 from prunecast.fleet.chains import (
     Networks,
+    Placement,
     are_finite,
     optimizer_contents,
     own_networks,
@@ -30,7 +31,7 @@ from prunecast.fleet.device import Coroutine, StreamEvent, result_of
 from prunecast.fleet.members import EpochData, Member, draw_epochs
 from prunecast.fleet.pack import Pack, join
 from prunecast.fleet.runner import Runner
-from prunecast.fleet.slots import Shape, SlotAdapter, slot_adapters
+from prunecast.fleet.slots import Shape, slot_adapters
 from prunecast.fleet.stack import Noise
 from prunecast.fleet.step import PackTrainer, renew_copies, reset, to_device
 from prunecast.pruning import Chain, Trained, device_name
@@ -96,8 +97,13 @@ class LevelTraining:
         return self.runner.trainer
 
     @cached_property
-    def _adapters(self) -> list[SlotAdapter | None]:
-        return slot_adapters(self.members, self.shape, self.slots)
+    def _placement(self) -> Placement:
+        return Placement(
+            layout=self.trainer.pack.layout,
+            members=self.members,
+            slots=self.slots,
+            adapters=slot_adapters(self.members, self.shape, self.slots),
+        )
 
     def run(self) -> Coroutine[LevelResult | Diverged]:
         """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop.
@@ -182,11 +188,10 @@ class LevelTraining:
     def _begin(self) -> Coroutine[None]:
         """Fill the pack with the members at the start of their levels, or at their checkpoints."""
         trainer = self.trainer
-        where = trainer.pack.layout, self.members, self.slots, self._adapters
-        contents = yield from result_of(self.host.submit(start_contents, *where))
+        contents = yield from result_of(self.host.submit(start_contents, self._placement))
         state = None
         if any(member.checkpoint for member in self.members):
-            laid_out = self.host.submit(optimizer_contents, *where)
+            laid_out = self.host.submit(optimizer_contents, self._placement)
             state = yield from result_of(laid_out)
         trainer.pack.fill(contents)
         reset(trainer)
@@ -248,8 +253,7 @@ class LevelTraining:
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         seconds = (time.perf_counter() - began) / len(self.members)
-        where = trainer.pack.layout, self.members, self.slots, self._adapters
-        write = partial(write_checkpoints, *where, state)
+        write = partial(write_checkpoints, self._placement, state)
         yield from result_of(self.host.submit(write, ends, starts, step, seconds))
 
     def _on_host(self, tensors: Mapping[str, Tensor], steps: int) -> "Future[Networks]":
@@ -260,8 +264,7 @@ class LevelTraining:
             {name: count + steps for name, count in (pack.batch_counts[slot] or {}).items()}
             for slot in self.slots
         ]
-        where = pack.layout, self.members, self.slots, self._adapters
-        return self.host.submit(own_networks, *where, host, counts)
+        return self.host.submit(own_networks, self._placement, host, counts)
 
 
 class _Losses:

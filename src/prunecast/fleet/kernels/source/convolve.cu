@@ -5,13 +5,15 @@
 // the gradient of y while reading, and writes dz of its own input: with the gradient of a shortcut added, the gradient
 // of the ReLU applied, and sums for that norm added up.
 //
-// A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of
-// the pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
-// Piece), SPREAD 2 for the gradient of a convolution that hops (results on twice as many rows and columns as
-// it reads), OUT size, ROWS, TILES, BACK, NORMED_INPUT (forward: else it reads an activation), BLOCKS that should fit
-// a multiprocessor; and for the end of a backward pass RECTIFIED (else the gradient is written as it is), JOINED
-// where the activation was written down (else it is made from y again), ADDED a gradient of the same size (1) or on
-// every other pixel (2), SHORTCUT where a second norm ends there, too.
+// A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of the
+// pixels. Other warps load the next image meanwhile.
+//
+// Macros: KERNEL 3 or 1, HOP between windows (the stride), READ (STEP of Piece), SPREAD 2 for the gradient of a
+// convolution with stride 2 (it writes twice as many rows and columns as it reads), OUT size, ROWS, TILES, BACK,
+// NORMED_INPUT (forward: else it reads an activation), BLOCKS that should fit a multiprocessor. For the end of a
+// backward pass: RECTIFIED (else the gradient is stored unchanged), JOINED if the activation was stored (else it is
+// computed again from y), ADDED if a gradient of the same size (1) or on every other pixel (2) is added, SHORTCUT if
+// the activation is the sum of two norms.
 #include "planes.cuh"
 
 constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP / SPREAD, PLANE = OUT * OUT;

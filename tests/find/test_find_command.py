@@ -1,7 +1,14 @@
 """The command `find`: from a plan to the made network, its table and its page."""
 
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -82,3 +89,37 @@ def test_a_target_ends_with_the_network_made(tmp_path: Path) -> None:
     again = _run(tmp_path, "--target-error", "25%", "--confidence", "0.9")
     assert again.exit_code == 0
     assert " · level " not in again.output
+
+
+def shown(fd: int) -> str:
+    """What a terminal shows of the output, without the codes that move its cursor."""
+    parts = []
+    while True:
+        try:
+            data = os.read(fd, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not data:
+            break
+        parts.append(data)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(parts).decode())
+
+
+def test_a_terminal_shows_what_is_going_on_and_every_line_fits(tmp_path: Path) -> None:
+    """Also while nothing is printed: the first line is there before the first network is trained."""
+    (tmp_path / "short.toml").write_text(TEXT)
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    line = [sys.executable, "-m", "prunecast", "find", "short.toml", "--training-runs", "3", "--jobs", "1"]
+    environment = {**os.environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(line, cwd=tmp_path, stdout=there, stderr=there, env=environment)
+    os.close(there)
+    text = shown(here)
+    assert process.wait() == 0, text
+    assert "training depth 3, width 0.5 · " in text
+    assert "The search ends: the budget of 3 training runs is spent." in text
+    rounds = [
+        one for one in text.splitlines() if one.startswith(("  Error", "    95%", "  Next:", "    Why:"))
+    ]
+    assert rounds
+    assert max(map(len, rounds)) <= 100

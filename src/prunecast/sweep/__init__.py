@@ -14,11 +14,10 @@ from prunecast.sweep.events import (
     in_one_line,
 )
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.inspection import image_facts, inspect
+from prunecast.sweep.inspection import check_data, image_facts, inspect
 from prunecast.sweep.overview import Network, Overview, overview
 from prunecast.sweep.plan import (
     Plan,
-    check_data,
     data_key,
     loader,
     parse_plan,

@@ -16,19 +16,17 @@ from torch import nn
 from prunecast import families
 from prunecast.catalog import DatasetFacts, Shape, architecture, find_dataset
 from prunecast.data import Dataset, Split
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, require
 from prunecast.pruning import check_method, check_structure, fitting, read_start
 from prunecast.spec import n_of_m
 from prunecast.sweep.grid import NetworkSize, PlannedChain
 from prunecast.sweep.plan import (
+    VARIABLE,
     DataKey,
     Datasets,
     Plan,
-    check_examples,
-    check_roots,
     data_key,
     loader,
-    needed_downloads,
 )
 from prunecast.text import listed
 from prunecast.training import check_loss, check_recipe
@@ -73,25 +71,20 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     that are known by name are not read and may be missing.
     """
     check_parts(plan)
-    check_roots(plan)
+    _check_roots(plan)
     _check_axes(plan)
-    absent = needed_downloads(plan, refuse=official)
+    absent = _needed_downloads(plan, refuse=official)
     loaded: Datasets = {}
     seen: dict[DataKey, DataSeen] = {}
-
-    def count(chain: PlannedChain) -> int | None:
-        key, known = data_key(chain), find_dataset(chain.spec.dataset, chain.spec.loader)
-        if not official and known is not None and chain.spec.loader is None:
-            return known.train_examples
-        if key not in seen:
-            seen[key] = _seen(chain, loader(chain, torch.device("cpu"), loaded)())
-        return seen[key].facts.train_examples
-
-    check_examples(plan, count)
+    for chain in plan.chains:
+        known = chain.spec.loader is None and find_dataset(chain.spec.dataset) is not None
+        if data_key(chain) not in seen and (official or not known):
+            seen[data_key(chain)] = _read(plan, chain, loaded)
     chains = tuple(
         dataclasses.replace(chain, seen=seen[data_key(chain)].facts if data_key(chain) in seen else None)
         for chain in plan.chains
     )
+    _check_examples(plan.name, chains)
     for recipe, num_classes in dict.fromkeys((own.spec.recipe, image_facts(own)[1]) for own in chains):
         check_loss(recipe, num_classes)
     sizes = _sizes(chains)
@@ -99,6 +92,74 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     check_starts(chains)
     sized = tuple(dataclasses.replace(chain, size=sizes[network_key(chain)]) for chain in chains)
     return Inspection(plan=dataclasses.replace(plan, chains=sized), data=tuple(seen.values()), absent=absent)
+
+
+def check_data(plan: Plan) -> None:
+    """Refuse a plan whose data is missing, and say where to get it."""
+    _check_roots(plan)
+    _needed_downloads(plan, refuse=True)
+
+
+def _check_roots(plan: Plan) -> None:
+    """Refuse a plan that names a missing path of data."""
+    for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
+        if not root.exists():
+            remedy = "put it there, or name the folder that holds it with --data"
+            raise PrunecastError(
+                f"The plan {plan.name} reads its data from {root}, which does not exist; {remedy}."
+            )
+
+
+def _needed_downloads(plan: Plan, *, refuse: bool) -> tuple[DatasetFacts, ...]:
+    """The official datasets of a plan that are missing; with `refuse`, the first one is an error."""
+    nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
+    known = (None if ":" in name else find_dataset(name) for name in sorted(nowhere))
+    missing = tuple(facts for facts in known if facts is not None and facts.download)
+    if missing and refuse:
+        raise PrunecastError(_missing(plan, missing[0]))
+    return missing
+
+
+def _missing(plan: Plan, facts: DatasetFacts) -> str:
+    needs = f"The plan {plan.name} needs {facts.title or facts.name}"
+    if plan.data:
+        where, remedy = f"which is not in {plan.data}", f"or name another folder with --data or {VARIABLE}"
+    else:
+        where, remedy = (
+            "but no folder with datasets is set",
+            f"and name that folder with --data or {VARIABLE}",
+        )
+    return f"{needs}, {where}; put {facts.download} into {plan.data or 'a folder'} {remedy}."
+
+
+def _read(plan: Plan, chain: PlannedChain, loaded: Datasets) -> DataSeen:
+    try:
+        data = loader(chain, torch.device("cpu"), loaded)()
+        require(
+            data.num_classes > 1,
+            f"{chain.root or data.name} has only one class; give images of at least two.",
+        )
+    except PrunecastError as problem:
+        raise PrunecastError(f"The plan {plan.name}: {problem}") from problem
+    return DataSeen(root=chain.root, facts=facts_of(chain.spec.dataset, data), split=data.split)
+
+
+def _check_examples(plan: str, chains: Iterable[PlannedChain]) -> None:
+    """Refuse a plan that needs more examples than its data has, held-out ones included."""
+    short: dict[tuple[str, int, int], set[int]] = {}
+    for chain in chains:
+        assert chain.facts is not None, "data that is not known by name has been looked at"
+        spec, total, held = chain.spec, chain.facts.train_examples, chain.spec.recipe.validation_examples
+        if spec.num_examples + held > total:
+            short.setdefault((spec.dataset, total, held), set()).add(spec.num_examples)
+    for (dataset, total, held), asked in short.items():
+        wanted = " and ".join(f"{number:,}" for number in sorted(asked))
+        kept = f", {held:,} of them held out by validation_examples" if held else ""
+        remedy = f"give at most {total - held:,}" if total > held else "hold out fewer"
+        raise PrunecastError(
+            f"The plan {plan} asks for num_examples {wanted}, but {dataset} has {total:,} training examples{kept}; "
+            f"{remedy}."
+        )
 
 
 def _check_axes(plan: Plan) -> None:
@@ -207,12 +268,6 @@ def size_of(family: str, **arguments: Any) -> NetworkSize:
         weights=sum(model.get_parameter(name).numel() for name in families.prunable(model)),
         multiply_adds=multiply_adds,
     )
-
-
-def _seen(chain: PlannedChain, data: Dataset) -> DataSeen:
-    if data.num_classes < 2:
-        raise PrunecastError(f"{chain.root or data.name} has only one class; give images of at least two.")
-    return DataSeen(root=chain.root, facts=facts_of(chain.spec.dataset, data), split=data.split)
 
 
 def facts_of(name: str, data: Dataset) -> DatasetFacts:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from prunecast.catalog import DatasetFacts, find_dataset
+from prunecast.catalog import find_dataset
 from prunecast.data import Dataset, Split, load_for, training_examples
 from prunecast.errors import PrunecastError, require, require_known_keys
 from prunecast.files import read_input
@@ -261,66 +261,3 @@ def data_key(chain: PlannedChain) -> DataKey:
 
 def _key_of_data(spec: ChainSpec, path: Path | None) -> DataKey:
     return spec.loader or spec.dataset, path, spec.image_size, spec.test_share, spec.split_seed
-
-
-CountExamples = Callable[[PlannedChain], int | None]
-"""The number of training examples in a chain's dataset; None if it is not known."""
-
-
-def check_data(plan: Plan) -> None:
-    """Refuse a plan whose data is missing, and say where to get it."""
-    check_roots(plan)
-    needed_downloads(plan, refuse=True)
-
-
-def check_roots(plan: Plan) -> None:
-    """Refuse a plan that names a missing path of data."""
-    for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
-        if not root.exists():
-            remedy = "put it there, or name the folder that holds it with --data"
-            raise PrunecastError(
-                f"The plan {plan.name} reads its data from {root}, which does not exist; {remedy}."
-            )
-
-
-def needed_downloads(plan: Plan, *, refuse: bool) -> tuple[DatasetFacts, ...]:
-    """The official datasets of a plan that are missing; with `refuse`, the first one is an error."""
-    nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
-    known = (None if ":" in name else find_dataset(name) for name in sorted(nowhere))
-    missing = tuple(facts for facts in known if facts is not None and facts.download)
-    if missing and refuse:
-        raise PrunecastError(_missing(plan, missing[0]))
-    return missing
-
-
-def _missing(plan: Plan, facts: DatasetFacts) -> str:
-    needs = f"The plan {plan.name} needs {facts.title or facts.name}"
-    if plan.data:
-        where, remedy = f"which is not in {plan.data}", f"or name another folder with --data or {VARIABLE}"
-    else:
-        where, remedy = (
-            "but no folder with datasets is set",
-            f"and name that folder with --data or {VARIABLE}",
-        )
-    return f"{needs}, {where}; put {facts.download} into {plan.data or 'a folder'} {remedy}."
-
-
-def check_examples(plan: Plan, count: CountExamples) -> None:
-    """Refuse a plan that needs more examples than its data has, held-out ones included."""
-    short: dict[tuple[str, int, int], set[int]] = {}
-    for chain in plan.chains:
-        try:
-            total = count(chain)
-        except PrunecastError as problem:
-            raise PrunecastError(f"The plan {plan.name}: {problem}") from problem
-        spec, held = chain.spec, chain.spec.recipe.validation_examples
-        if total is not None and spec.num_examples + held > total:
-            short.setdefault((spec.dataset, total, held), set()).add(spec.num_examples)
-    for (dataset, total, held), asked in short.items():
-        wanted = " and ".join(f"{number:,}" for number in sorted(asked))
-        kept = f", {held:,} of them held out by validation_examples" if held else ""
-        remedy = f"give at most {total - held:,}" if total > held else "hold out fewer"
-        raise PrunecastError(
-            f"The plan {plan.name} asks for num_examples {wanted}, but {dataset} has {total:,} "
-            f"training examples{kept}; {remedy}."
-        )

@@ -147,12 +147,8 @@ def _known(fit: Fit, column: str, networks: Candidates) -> Mask:
     return np.array(known, dtype=bool)
 
 
-def cost(fit: Fit, measure: Measure, networks: Candidates, density: Floats) -> Floats:
+def cost(fit: Fit, column: str, networks: Candidates, density: Floats) -> Floats:
     """What each network costs at its density; NaN where it is neither in the table nor predicted."""
-    return _cost(fit, COLUMNS[measure], networks, density)
-
-
-def _cost(fit: Fit, column: str, networks: Candidates, density: Floats) -> Floats:
     found = np.full(len(networks), np.nan)
     for index in np.unique(networks.own[networks.own >= 0]):
         curve = fit.configurations[index].costs.get(column, ())
@@ -170,7 +166,7 @@ def _cost(fit: Fit, column: str, networks: Candidates, density: Floats) -> Float
 
 def latency_bound(fit: Fit, networks: Candidates, density: Floats, confidence: float) -> Floats:
     """An upper limit of each network's latency: the timed one, or a predicted one with this probability."""
-    found, predictor = cost(fit, Measure.LATENCY, networks, density), latency_predictor(fit)
+    found, predictor = cost(fit, LATENCY, networks, density), latency_predictor(fit)
     if predictor is not None:
         found = np.where(_known(fit, LATENCY, networks), found, found * predictor.factor(confidence))
     return found
@@ -183,7 +179,7 @@ def latency_interval(
     predictor = latency_predictor(fit, column)
     if predictor is None or _known(fit, column, networks)[0]:
         return None
-    return predictor.interval(float(_cost(fit, column, networks, density)[0]))
+    return predictor.interval(float(cost(fit, column, networks, density)[0]))
 
 
 def other_latencies(fit: Fit, networks: Candidates, density: Floats) -> tuple[OtherLatency, ...]:
@@ -191,7 +187,7 @@ def other_latencies(fit: Fit, networks: Candidates, density: Floats) -> tuple[Ot
     found = []
     for column in dict.fromkeys(name for own in fit.configurations for name in own.costs):
         way = other_latency(column)
-        latency = float(_cost(fit, column, networks, density)[0]) if way else np.nan
+        latency = float(cost(fit, column, networks, density)[0]) if way else np.nan
         if way and np.isfinite(latency):
             interval = latency_interval(fit, networks, density, column)
             own = OtherLatency(runtime=way[0], batch=way[1], milliseconds=latency, interval=interval)
@@ -199,16 +195,11 @@ def other_latencies(fit: Fit, networks: Candidates, density: Floats) -> tuple[Ot
     return tuple(found)
 
 
-def size(fit: Fit, options: Options, measure: Measure) -> Floats:
-    """The size of each pruned network in a measure."""
-    return sizes_at(fit, measure, options.networks, options.density)
-
-
 def sizes_at(fit: Fit, minimise: str, networks: Candidates, density: Floats) -> Floats:
     """The size of each network at its density in any measure; NaN where it is not known."""
     measure = as_measure(minimise)
     if from_table(fit, measure):
-        return cost(fit, measure, networks, density)
+        return cost(fit, COLUMNS[measure], networks, density)
     return sizes_along(fit, measure, networks, density)
 
 

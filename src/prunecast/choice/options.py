@@ -9,7 +9,7 @@ from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.choice.counts import Arrays, Counter
 from prunecast.choice.latency import OtherLatency
-from prunecast.choice.question import Measure, as_measure
+from prunecast.choice.question import Measure
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, Floats, Integers, Mask, predictive
@@ -180,9 +180,9 @@ def least_beside(fit: Fit, networks: Candidates, density: Floats) -> Floats:
     return found
 
 
-def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
+def size_line(measure: Measure, networks: Candidates) -> tuple[Floats, Floats]:
     """Offset and slope of a measure: without its weights' zeros, a network of density d has size offset + slope · d."""
-    measure, counts, nothing = as_measure(minimise), networks.counts, np.zeros(len(networks))
+    counts, nothing = networks.counts, np.zeros(len(networks))
     if measure is Measure.STORED:
         return counts.fixed, counts.weights
     if measure is Measure.NONZERO:

@@ -261,7 +261,7 @@ class Search:
 
     def size(self, options: Options) -> Floats:
         """The size of each pruned network in the measure that is minimised."""
-        return costs.size(self.fit, options, self.question.minimise)
+        return costs.sizes_at(self.fit, self.question.minimise, options.networks, options.density)
 
     def training_cost(self, options: Options) -> Floats:
         """Training runs × multiply-adds × examples, in runs of the costliest measured network."""
@@ -419,7 +419,7 @@ class Search:
         size, density, score = some.networks, some.density, quantile(fit, (1 + COVERAGE) / 2)
         level, multiply_adds = costs.levels(fit, some), size.counts.multiply_adds * density
         if costs.from_table(fit, Measure.MULTIPLY_ADDS):
-            multiply_adds = costs.cost(fit, Measure.MULTIPLY_ADDS, size, density)
+            multiply_adds = costs.cost(fit, "multiply_adds", size, density)
         lower = np.exp(some.log_expected - score * some.below)
         upper = np.minimum(np.exp(some.log_expected + score * some.spread), fit.metric.highest)
         likely = (
@@ -438,8 +438,8 @@ class Search:
             "probability": _unless_nan(likely),
             "source": ["measured" if known else "law" for known in some.measured],
             "nonzero_parameters": self._whole(some.nonzero),
-            "stored_parameters": self._whole(costs.size(fit, some, Measure.STORED)),
-            "paper_size": costs.size(fit, some, Measure.PAPER).tolist(),
+            "stored_parameters": self._whole(costs.sizes_at(fit, Measure.STORED, size, density)),
+            "paper_size": costs.sizes_at(fit, Measure.PAPER, size, density).tolist(),
             "multiply_adds": _unless_nan(multiply_adds),
             "unpruned_error": size.unpruned_error.tolist(),
             "unpruned_source": ["measured" if known else "predicted" for known in size.measured],
@@ -448,8 +448,8 @@ class Search:
             "training_runs": (level + 1).tolist(),
             "training_cost": ((level + 1) * self._cost_per_run(size)).tolist(),
             "network_epochs": [_network_epochs(fit, own) for own in level.tolist()],
-            "bytes": _unless_nan(costs.cost(fit, Measure.BYTES, size, density)),
-            "latency_ms": _unless_nan(costs.cost(fit, Measure.LATENCY, size, density)),
+            "bytes": _unless_nan(costs.cost(fit, "bytes", size, density)),
+            "latency_ms": _unless_nan(costs.cost(fit, "latency_ms", size, density)),
             "latency_interval": [costs.latency_interval(fit, size[one], density[one]) for one in each],
             "other_latencies": [costs.other_latencies(fit, size[one], density[one]) for one in each],
         }

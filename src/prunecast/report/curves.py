@@ -21,7 +21,6 @@ from prunecast.laws import (
     Floats,
     Integers,
     Mask,
-    Points,
     SingleFit,
     average,
     measured,
@@ -106,42 +105,33 @@ def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
     points = measured(table).points
     own = points.configuration
     columns = {name: getattr(points, name)[own] for name in ("depth", "width", "num_examples")}
-    unpruned = points.unpruned[own]
     in_paper_units = replace(points, reference_depth=1.0, reference_examples=fit.reference_examples)
-    log_error = fit.form().log_error(fit.theta()[None], in_paper_units)
-    regions = region(log_error[0], np.log(unpruned), float(np.log(fit.high_error)))
-    return Rows(
+    networks = Candidates.of_points(fit, points)[own]
+    return _rows(
+        fit,
         **columns,
         density=points.density,
         error=points.error,
-        estimate=np.exp(log_error[0]),
-        region=np.array(REGIONS)[regions],
-        invariant=invariant(fit, points.density, **columns),
-        size=_sizes_of_rows(fit, points, minimise),
-        unpruned=unpruned,
+        estimate=np.exp(fit.form().log_error(fit.theta()[None], in_paper_units)[0]),
+        size=sizes_at(fit, minimise, networks, points.density),
+        unpruned=points.unpruned[own],
         replicates=points.replicates,
     )
 
 
 def fitted_rows(fit: Fit) -> Rows:
     """The rows that a law was fitted to, as stored in the fit, with the law's estimates; without sizes."""
-    frame = fit.residuals
-    columns = {name: frame[name].to_numpy(dtype=float) for name in ("depth", "width", "num_examples")}
-    density, error, estimate, unpruned = (
-        frame[name].to_numpy(dtype=float) for name in ("density", "error", "estimate", "unpruned_error")
-    )
-    regions = region(np.log(estimate), np.log(unpruned), float(np.log(fit.high_error)))
-    return Rows(
-        **columns,
-        density=density,
-        error=error,
-        estimate=estimate,
-        region=np.array(REGIONS)[regions],
-        invariant=invariant(fit, density, **columns),
-        size=np.full(len(frame), np.nan),
-        unpruned=unpruned,
-        replicates=frame["replicates"].to_numpy(dtype=float),
-    )
+    names = ("depth", "width", "num_examples", "density", "error", "estimate", "unpruned_error", "replicates")
+    columns = {name: fit.residuals[name].to_numpy(dtype=float) for name in names}
+    unpruned = columns.pop("unpruned_error")
+    return _rows(fit, **columns, unpruned=unpruned, size=np.full(len(unpruned), np.nan))
+
+
+def _rows(fit: Fit, **columns: Floats) -> Rows:
+    """Measured rows with their regions and their invariant."""
+    regions = region(np.log(columns["estimate"]), np.log(columns["unpruned"]), float(np.log(fit.high_error)))
+    sizes = {name: columns[name] for name in ("density", "depth", "width", "num_examples")}
+    return Rows(**columns, region=np.array(REGIONS)[regions], invariant=invariant(fit, **sizes))
 
 
 def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examples: Floats) -> Floats:
@@ -149,12 +139,6 @@ def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examp
     sizes = {"depth": depth, "width": width, "num_examples": num_examples / fit.reference_examples}
     powers = [fit.parameters[name] * np.log(sizes[axis]) for axis, name in fit.exponents.items()]
     return np.asarray(density * np.exp(np.sum(powers, axis=0)))
-
-
-def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
-    """The family's own count of every row, in the measure asked for."""
-    networks = Candidates.of_points(fit, points)
-    return sizes_at(fit, minimise, networks[points.configuration], points.density)
 
 
 def family(fit: Fit, num_examples: float | None = None, reach: str = DEFAULT_SIZES) -> Candidates:

@@ -156,7 +156,7 @@ SECTIONS = {
     "select": (Select, ""),
     "resources": (Resources, ""),
 }
-READING = ("--where", "--metric", "--column", "--depth-from", "--chance", "--without-too-large")
+READING = ("--where", "--metric", "--column", "--melt", "--depth-from", "--chance", "--without-too-large")
 """Options that all commands with a table have; they are listed once."""
 FINDINGS = ("table", "laws", "choice", "studies")
 TABLES = ("names", "recipes", "provenance", "measured")

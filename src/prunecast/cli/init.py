@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FILE = click.Path(dir_okay=False, path_type=Path)
 FIRST_COMMENT = 40
 """The column where comments start."""
+Settings = dict[str, tuple[object, str]]
+"""Values and comments by key."""
 
 
 @click.command()
@@ -107,20 +109,22 @@ def checked_family(name: str) -> str:
 def plan_text(found: "proposal.Proposal", place: Path) -> str:
     """The plan as commented TOML."""
     patch = found.family.rpartition("patch")[2] if found.family.startswith("vit_patch") else ""
+    family: Settings = {"family": (found.family, "the function that builds a network")}
+    if patch:
+        family = {"family": ("vit", ""), "patch_size": (int(patch), "pixels of a square patch")}
     lines = [
         f"# Measures {found.family} on {found.data.dataset}. Written by `prunecast init`; it runs as it is:",
         *(f"#   {command}" for command in commands(place)),
         f"# It takes at most about {duration(found.seconds)} on {found.device}, "
         f"{plural(found.jobs, 'chain')} at a time.",
         "",
-        _line("family", "vit" if patch else found.family, "the function that builds a network" * (not patch)),
-        *([_line("patch_size", int(patch), "pixels of a square patch")] if patch else []),
-        *_data_lines(found, place),
+        *_lines(family),
+        *_lines(_data(found, place)),
         "",
-        *_size_lines(found),
+        *_lines(_sizes(found)),
         "",
         "[recipe]",
-        *_recipe_lines(found.recipe),
+        *_lines(_recipe(found.recipe)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -135,7 +139,11 @@ def commands(place: Path) -> list[str]:
     ]
 
 
-def _line(key: str, value: object, comment: str = "") -> str:
+def _lines(settings: Settings) -> list[str]:
+    return [_line(key, value, comment) for key, (value, comment) in settings.items()]
+
+
+def _line(key: str, value: object, comment: str) -> str:
     if isinstance(value, tuple):
         own = [json.dumps(item) if isinstance(item, str) else f"{item:g}" for item in value]
         written = own[0] if len(own) == 1 else f"[{', '.join(own)}]"
@@ -147,95 +155,70 @@ def _line(key: str, value: object, comment: str = "") -> str:
     return f"{text:<{FIRST_COMMENT}}# {comment}" if comment else text
 
 
-def _data_lines(found: "proposal.Proposal", place: Path) -> list[str]:
+def _data(found: "proposal.Proposal", place: Path) -> Settings:
     data = found.data
     shape = "x".join(map(str, data.facts.image_shape))
     counts = f"{data.facts.train_examples:,} training and {data.facts.test_examples:,} test images of {shape}"
-    lines = [
-        _line("dataset", data.dataset, f"the name in tables; {counts}, {data.facts.num_classes:,} classes")
-    ]
+    classes = f"{data.facts.num_classes:,} classes"
+    settings: Settings = {"dataset": (data.dataset, f"the name in tables; {counts}, {classes}")}
     if data.loader is not None:
-        lines.append(_line("loader", data.loader))
+        settings["loader"] = data.loader, ""
     if data.root is not None:
-        lines.append(
-            _line("root", os.path.relpath(data.root, place.absolute().parent), "relative to this file")
-        )
+        settings["root"] = os.path.relpath(data.root, place.absolute().parent), "relative to this file"
     if data.image_size is not None:
-        lines.append(
-            _line(
-                "image_size",
-                data.image_size,
-                "the shorter side is scaled to this, then the centre is cropped",
-            )
-        )
+        cropped = "the shorter side is scaled to this, then the centre is cropped"
+        settings["image_size"] = data.image_size, cropped
     if data.split is not None:
-        lines += [
-            _line(
-                "test_share",
-                data.split.test_share,
-                "there is no test set: this share of every class is held out",
-            ),
-            _line("split_seed", data.split.seed, "chooses the test images, together with their file names"),
-        ]
-    return lines
+        held_out = "there is no test set: this share of every class is held out"
+        settings["test_share"] = data.split.test_share, held_out
+        settings["split_seed"] = data.split.seed, "chooses the test images, together with their file names"
+    return settings
 
 
-def _size_lines(found: "proposal.Proposal") -> list[str]:
-    left = 0.8**found.level_cap
-    axes = [
-        _line(
-            name,
+def _sizes(found: "proposal.Proposal") -> Settings:
+    settings: Settings = {
+        name: (
             values,
             "" if name in found.takes else f"one {name}, because the function does not take {name}",
         )
         for name, values in (("depth", found.depths), ("width", found.widths))
-    ]
-    return [
-        *axes,
-        _line("num_examples", found.shares, "of the training images; or numbers"),
-        _line("replicates", found.replicates, "how many times everything is trained, with different seeds"),
-        _line(
-            "level_cap",
-            found.level_cap,
-            f"every level removes a fifth; {left:.2g} of the weights are left at the end",
-        ),
-        *(
-            [_line("threads", found.threads, "of each chain; faster here than one")]
-            if found.threads > 1
-            else []
-        ),
-    ]
+    }
+    left = f"{0.8**found.level_cap:.2g} of the weights are left at the end"
+    settings |= {
+        "num_examples": (found.shares, "of the training images; or numbers"),
+        "replicates": (found.replicates, "how many times everything is trained, with different seeds"),
+        "level_cap": (found.level_cap, f"every level removes a fifth; {left}"),
+    }
+    if found.threads > 1:
+        settings["threads"] = found.threads, "of each chain; faster here than one"
+    return settings
 
 
-def _recipe_lines(recipe: "Recipe") -> list[str]:
-    why = {
-        "sgd": "for networks with batch norm",
-        "adamw": "for networks without batch norm, such as transformers",
-    }[recipe.optimizer]
-    mirrored = "flips and shifts images; use none if left and right differ"
-    lines = [
-        _line("name", recipe.name, "the name in tables"),
-        _line("epochs", recipe.epochs, "longer is better, up to a point"),
-        _line("batch_size", recipe.batch_size),
-        _line("optimizer", recipe.optimizer, why),
-        _line("learning_rate", recipe.learning_rate),
-        _line("weight_decay", recipe.weight_decay),
-        _line("schedule", recipe.schedule),
-        _line("warmup", recipe.warmup, "epochs"),
-        _line("rewind", recipe.rewind, "the epoch that weights are rewound to before retraining"),
-        _line("augmentation", recipe.augmentation, mirrored if recipe.augmentation != "none" else ""),
-    ]
-    if recipe.weight_decay_on != "all":
-        lines.insert(6, _line("weight_decay_on", recipe.weight_decay_on, "not on norms and biases"))
-    if recipe.initial_weights == "own":
-        lines.append(
-            _line(
-                "initial_weights",
-                "own",
-                "those that the function makes; he-uniform draws others, as in the paper",
-            )
-        )
-    return lines
+def _recipe(recipe: "Recipe") -> Settings:
+    comments = {
+        "name": "the name in tables",
+        "epochs": "longer is better, up to a point",
+        "batch_size": "",
+        "optimizer": {
+            "sgd": "for networks with batch norm",
+            "adamw": "for networks without batch norm, such as transformers",
+        }[recipe.optimizer],
+        "learning_rate": "",
+        "weight_decay": "",
+        "weight_decay_on": "not on norms and biases",
+        "schedule": "",
+        "warmup": "epochs",
+        "rewind": "the epoch that weights are rewound to before retraining",
+        "augmentation": "flips and shifts images; use none if left and right differ",
+        "initial_weights": "those that the function makes; he-uniform draws others, as in the paper",
+    }
+    if recipe.weight_decay_on == "all":
+        del comments["weight_decay_on"]
+    if recipe.augmentation == "none":
+        comments["augmentation"] = ""
+    if recipe.initial_weights != "own":
+        del comments["initial_weights"]
+    return {name: (getattr(recipe, name), comment) for name, comment in comments.items()}
 
 
 def summary(found: "proposal.Proposal", place: Path) -> str:

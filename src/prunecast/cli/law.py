@@ -33,8 +33,8 @@ class HighError(click.ParamType[str | float]):
 @click.option("-o", "--output", type=OutputFile(), help="Save the law as JSON.")
 @law_option(
     laws.AUTO,
-    "The law to fit; auto shows one of those that best predict configurations left out of the fit and averages "
-    "their predictions, eq2 is the paper's, MODULE:NAME is your own.",
+    "The law to fit; auto averages the laws that best predict configurations left out of the fit and shows one of "
+    "them, eq2 is the paper's, MODULE:NAME is your own.",
 )
 @click.option(
     "--high-error",

@@ -128,7 +128,7 @@ CANDIDATES = (
         type=click.Choice([sizes.value for sizes in SizeRange]),
         default=DEFAULT_SIZES.value,
         show_default=True,
-        help="Consider only measured sizes, also others within the measured range, or also some outside it.",
+        help="Consider measured sizes only, also other sizes within the measured range, or also some outside it.",
     ),
 )
 

@@ -68,7 +68,7 @@ def report(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
 @table_source
 @JSON
 def figures(source: Source, output: Path, paper: bool, as_json: bool, **asked: Any) -> None:
-    """Draw figures of TABLE and its law as PDF, PNG and SVG; those that TABLE does not allow are named."""
+    """Draw figures of TABLE and its law as PDF, PNG and SVG; figures that TABLE does not allow are listed."""
     from prunecast.laws import AUTO, DEFAULT_LAW
     from prunecast.report import draw_figures, draw_paper_figures
 

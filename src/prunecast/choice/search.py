@@ -276,10 +276,7 @@ class Search:
         if self.question.max_parameters is not None:
             good &= self.size(options) <= self.question.max_parameters * (1 + 1e-9)
         if self.question.max_latency is not None:
-            latency = costs.latency_bound(
-                self.fit, options.networks, options.density, self.question.confidence
-            )
-            good &= latency <= self.question.max_latency * (1 + 1e-9)
+            good &= self._latency_bound(options) <= self.question.max_latency * (1 + 1e-9)
         if self.question.max_training is not None:
             good &= self.training_cost(options) <= self.question.max_training * (1 + 1e-9)
         return good
@@ -379,39 +376,31 @@ class Search:
 
     def least_budget(self, trained: Options) -> str:
         """The smallest budgets that would be enough, for the error about a budget that is too small."""
-        return ", and ".join(self._needs_by_law() if self.law_answers else self._needs_of(trained))
-
-    def _needs_of(self, trained: Options) -> Iterator[str]:
-        """The smallest budgets for networks that were trained."""
-        unit = (self.question.minimise if self.counter.exact else Measure.PAPER).unit
-        if self.question.max_training is not None:
-            yield f"training costs at least {_rounded_up(self.training_cost(trained).min())}"
-        if self.question.max_parameters is not None:
-            yield f"the smallest that was trained has {_rounded_up(self.size(trained).min())} {unit}"
-        if self.question.max_latency is not None:
-            bound = costs.latency_bound(self.fit, trained.networks, trained.density, self.question.confidence)
-            yield f"the fastest that was trained takes {_rounded_up(bound.min())} ms"
-
-    def _needs_by_law(self) -> list[str]:
-        asked, weights = self.question.density, self.candidates.counts.weights
-        fewest = 1 / weights if self.counter.exact else np.full(len(weights), LEAST)
+        question, counted = self.question, self.counter.exact
+        longest = smallest = trained
+        which, until, how = " that was trained", "", ""
+        if self.law_answers:
+            asked, weights = question.density, self.candidates.counts.weights
+            fewest = 1 / weights if counted else np.full(len(weights), LEAST)
+            fewest = fewest if asked is None else np.full(len(weights), asked)
+            longest = predicted_options(self.fit, self.candidates, np.full(len(weights), asked or 1.0))
+            smallest = predicted_options(self.fit, self.candidates, fewest)
+            which, until = "", " without pruning" if asked is None else f" for density {asked:g}"
+            how = " with one weight left" if counted and asked is None else f" at density {asked or LEAST:g}"
         needs = []
-        if self.question.max_training is not None:
-            whole = predicted_options(self.fit, self.candidates, np.full(len(weights), asked or 1.0))
-            how = "without pruning" if asked is None else f"for density {asked:g}"
-            needs.append(f"training costs at least {_rounded_up(self.training_cost(whole).min())} {how}")
-        if self.question.max_parameters is not None:
-            left = fewest if asked is None else np.full(len(weights), asked)
-            least = self.size(predicted_options(self.fit, self.candidates, left)).min()
-            counted = self.counter.exact
-            how = "with one weight left" if counted and asked is None else f"at density {asked or LEAST:g}"
-            unit = (self.question.minimise if counted else Measure.PAPER).unit
-            needs.append(f"the smallest has {_rounded_up(least)} {unit} {how}")
-        if self.question.max_latency is not None:
-            left = fewest if asked is None else np.full(len(weights), asked)
-            fastest = costs.latency_bound(self.fit, self.candidates, left, self.question.confidence).min()
-            needs.append(f"the fastest takes {_rounded_up(fastest)} ms")
-        return needs
+        if question.max_training is not None:
+            needs.append(f"training costs at least {_rounded_up(self.training_cost(longest).min())}{until}")
+        if question.max_parameters is not None:
+            unit = (question.minimise if counted else Measure.PAPER).unit
+            needs.append(f"the smallest{which} has {_rounded_up(self.size(smallest).min())} {unit}{how}")
+        if question.max_latency is not None:
+            latency = self._latency_bound(smallest).min()
+            needs.append(f"the fastest{which} takes {_rounded_up(latency)} ms")
+        return ", and ".join(needs)
+
+    def _latency_bound(self, options: Options) -> Floats:
+        """An upper limit of each network's latency, with the required confidence if it is predicted."""
+        return costs.latency_bound(self.fit, options.networks, options.density, self.question.confidence)
 
     def networks(self, options: Options, which: Sequence[int]) -> list[Network]:
         """Some of the options as networks with all of their numbers, in this order."""

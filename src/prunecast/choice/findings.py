@@ -128,7 +128,7 @@ class MeasuredPair:
 
 @dataclass(frozen=True, kw_only=True)
 class OutsideMeasured(Finding):
-    """The answer lies outside what was measured."""
+    """The answer lies outside the measured range."""
 
     kind: ClassVar[str] = "outside_measured"
     ranges: tuple[MeasuredRange, ...]

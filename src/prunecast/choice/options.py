@@ -1,4 +1,4 @@
-"""Pruned networks to choose among, as arrays: what a law predicts of them, or what was measured."""
+"""Pruned networks to choose among, as arrays, with predicted or measured errors."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction

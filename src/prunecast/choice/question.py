@@ -87,7 +87,7 @@ def as_size_range(name: str) -> SizeRange:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What was asked; None where a bound was not given."""
+    """What was asked; a bound that was not given is None."""
 
     target_error: float | None = None
     """the largest error accepted, as a share"""

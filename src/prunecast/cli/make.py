@@ -88,7 +88,7 @@ def make_shown(placed: "Order", *, err: bool = False, executor: "Executor | None
 
 
 def order_text(placed: "Order") -> str:
-    """The choice, and what it takes."""
+    """The choice, and the training that it takes."""
     spec = placed.chain.spec
     training = (
         f"Training it on {spec.num_examples:,} examples of {spec.dataset} with the recipe {spec.recipe.name} and the "

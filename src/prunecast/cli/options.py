@@ -5,21 +5,19 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, PARAMETERS, Measure, SizeRange, as_fit
 from prunecast.cli import import_from
-from prunecast.cli.parameters import JSON, LATEX, Number, OutputFile
+from prunecast.cli.parameters import JSON, LATEX, Command, Number, OutputFile, with_options
 from prunecast.errors import PrunecastError, sentence
 from prunecast.files import dumps
 from prunecast.laws import AUTO, Fit, get_law, selectable_laws
 from prunecast.metric import Metric
 from prunecast.report import Section, latex_tables, terminal
 from prunecast.table import Table, read
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class LawName(click.ParamType[str]):
@@ -133,12 +131,6 @@ CANDIDATES = (
 )
 
 
-def _together(options: tuple[Callable[[Any], Any], ...], command: Command) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """The table that a command's arguments name, and how to read it."""
@@ -214,7 +206,7 @@ def gathered(command: Callable[..., None]) -> Callable[..., None]:
 
 def table_source(command: Callable[..., None]) -> Callable[..., None]:
     """The arguments that name a table."""
-    return _together(TABLE, gathered(command))
+    return with_options(TABLE, gathered(command))
 
 
 def show(section: Section, body: object, *, as_json: bool, as_latex: bool) -> None:
@@ -224,12 +216,12 @@ def show(section: Section, body: object, *, as_json: bool, as_latex: bool) -> No
 
 def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """The arguments of every command that reads a table and prints."""
-    return _together((*TABLE, JSON, LATEX), gathered(command))
+    return with_options((*TABLE, JSON, LATEX), gathered(command))
 
 
 def candidate_options(command: Command) -> Command:
     """The size to minimise, and which networks to consider."""
-    return _together(CANDIDATES, command)
+    return with_options(CANDIDATES, command)
 
 
 def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Command], Command]:

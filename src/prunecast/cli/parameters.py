@@ -1,14 +1,18 @@
 """Types of arguments, and options that need no heavy imports."""
 
 import os
+from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from prunecast.errors import PrunecastError
 from prunecast.files import check_folder
 from prunecast.text import parse_number
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Number(click.ParamType[float]):
@@ -126,6 +130,11 @@ LATEX = click.option(
     callback=_one_format,
     help="Print the tables as LaTeX, for booktabs.",
 )
+
+
+def with_options(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
+    """Give a command several options, in this order."""
+    return reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 def refuse_with(option: str, meaning: str, *others: str) -> None:

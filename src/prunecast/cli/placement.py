@@ -1,19 +1,18 @@
 """Where chains are trained: the options that say so, and the executor that trains them there."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from prunecast.cli.parameters import Count, Number
+from prunecast.cli.parameters import Command, Count, Number, with_options
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
     from prunecast.sweep import Executor, Plan
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 RESOURCES = {
     "gpus": Number(),
     "cpus": Number(),
@@ -65,7 +64,7 @@ OPTIONS = (
 
 def placement_options(command: Command) -> Command:
     """Add the options that say where to train, other than device and jobs."""
-    return reduce(lambda inner, option: option(inner), reversed(OPTIONS), command)
+    return with_options(OPTIONS, command)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,7 +71,7 @@ COMPARED = ("", "predicted", "95% interval", "measured")
 
 
 def compared(card: Card) -> list[tuple[str, ...]]:
-    """Error and latency, predicted beside measured, a row each."""
+    """Rows that compare predicted and measured error and latency."""
     promised, latency = card.predicted, card.latency
     about, span = numbers.estimate(promised.value, promised.interval), numbers.interval(promised.interval)
     rows: list[tuple[str, ...]] = [(promised.metric.measured, about, span, f"{value(card):.4f}")]
@@ -143,7 +143,7 @@ def card_section(card: Card, folder: Path) -> Section:
 
 
 def made_section(card: Card, number: int = 1) -> Section:
-    """One of the networks that were made, for the page: its measured error beside the predicted one."""
+    """A network that was made, for the page: its measured and its predicted error."""
     promised, metric = card.predicted, card.predicted.metric
     measured = "inside the interval" if card.measured.in_interval else "outside the interval"
     runs = f"95% of new training runs in {numbers.interval(promised.interval)}"
@@ -190,7 +190,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _size_rows(card: Card) -> list[tuple[str, str, str]]:
-    """What was counted on the unpruned network and on the one that was made."""
+    """The sizes of the unpruned network and of the one that was made."""
     counts, disk = card.counts, card.disk
     sizes = (f"{disk.dense:,}", f"{disk.sparse:,}") if card.network.units is None else ("", f"{disk.dense:,}")
     return [

@@ -103,7 +103,7 @@ def train(
 
 
 def finish(order: Order) -> Card:
-    """Write a trained network and its card; the errors on it are those of the files."""
+    """Write a trained network and its card, with the errors that the written files give."""
     status = chain_statuses(order.plan, order.store)[0]
     if status.problem:
         raise PrunecastError(status.problem)
@@ -145,7 +145,7 @@ class Made:
     masks: Masks
     shape: Shape
     multiply_adds: tuple[int, int]
-    """Of one image: unpruned, and without what was pruned."""
+    """Multiply-adds of one image, unpruned and pruned."""
 
 
 def made_network(order: Order, last: Record, stored: ChainFolder) -> Made:

@@ -343,7 +343,7 @@ def _forward(graph: fx.Graph) -> list[str]:
 
 
 def _source(family: str, given: Mapping[str, object], problem: str) -> Program:
-    """Call the family's own function, from a copy of its file where it is a file of its own."""
+    """Call the family's own function, from a copy of its file unless it is part of a package."""
     place, _, function = family.partition(":")
     call = ", ".join(f"{name}={given[name]!r}" for name in families.arguments(family))
     path = inspect.getsourcefile(inspect.unwrap(families.find(family)))

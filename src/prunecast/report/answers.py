@@ -66,7 +66,7 @@ class AnswerPanel:
     question: Question
     chart: Chart
     sets: Sequence[AnswerSet]
-    """those of the measure shown first, then those of each other measure, for the same numbers of examples"""
+    """first the answers in the measure shown first, then in each other measure, for the same numbers of examples"""
     shown: int
 
     def lookup(self) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def _of(every: Sequence[AnswerSet], measure: Measure) -> list[AnswerSet]:
 
 
 def _view(own: AnswerSet, every: Sequence[AnswerSet]) -> dict[str, Any]:
-    """The axes of the chart, which are those of sizes in the same measure."""
+    """The axes of the chart, which all answers in one measure share."""
     title = size_title(own.minimise, counted=own.choices[0].naming.counted)
     return view(own.data, [other.data for other in _of(every, own.minimise)], title)
 
@@ -290,6 +290,6 @@ def too_high(fit: Fit) -> list[dict[str, Any]]:
     """From which targets on no network is needed, and why; the page shows the first reason that applies."""
     chance = fit.origin.chance
     found = [] if chance is None else [{"from": chance, "headline": wording.guessing_suffices(TYPED, chance)}]
-    if not verdict(fit).usable:  # trained networks answer, whatever the law guesses of higher errors
+    if not verdict(fit).usable:  # trained networks still answer above the plateau that the law guesses
         return found
     return [*found, {"from": fit.high_error, "headline": wording.any_network_suffices(TYPED, fit)}]

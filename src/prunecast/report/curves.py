@@ -177,7 +177,7 @@ def curves(
 
 
 def measured_curves(fit: Fit) -> list[Curve]:
-    """The fitted curve of every measured configuration, whatever its number of examples, from its measured ε_np."""
+    """The fitted curve of every measured configuration, starting at its measured ε_np."""
     found: list[Curve] = []
     for known in sorted({c.num_examples for c in fit.configurations}, reverse=True):
         members = family(fit, known, "measured")

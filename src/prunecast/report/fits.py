@@ -250,7 +250,7 @@ def unknown_section(fit: Fit) -> Section:
 
 
 def missing_section(table: Table, why: str) -> Section:
-    """What a table too small to fit still shows, and what it lacks."""
+    """What a table that is too small for a law shows, and what is missing."""
     frame, metric = table.frame, table.metric
     hue = charts.hue_along({axis: frame[axis] for axis in AXES})
     chart = Chart(

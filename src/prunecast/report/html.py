@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One HTML file, and what it could not show."""
+    """One HTML file, and why it lacks a law or an answer, if it does."""
 
     html: str
     missing: str = ""

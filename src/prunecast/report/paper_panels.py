@@ -272,7 +272,7 @@ def held_factor(paper: Paper, part: Part) -> float:
 
 
 def pair_curves(paper: Paper) -> Spec:
-    """Actual errors and those of the law by width; of a table with one network, its only curve."""
+    """Actual and estimated errors by width; the only curve if the table has one network."""
     if len(paper.fit.configurations) > 1:
         return partial_fit(paper, "width")
     (only,) = paper.fit.configurations
@@ -459,7 +459,7 @@ def _starts(part: Part, drawn: list[Row], x: Spec, y: Spec) -> Iterator[Spec]:
 
 
 def partial_fit(paper: Paper, along: str) -> Spec:
-    """Actual errors and those of Eq. 2 fitted to networks that differ along one axis."""
+    """Actual errors, and estimates of Eq. 2 fitted to the networks that differ along one axis."""
     part = paper.part(along)
     return curves_panel(
         f"By {numbers.axis(along)}, {part.where}",

@@ -21,7 +21,7 @@ FORMATS = ("pdf", "png", "svg")
 
 
 def section_of(result: object) -> Section:
-    """A result as one section; others than those of fit, predict, compare, choose and frontier are refused."""
+    """The result of fit, predict, compare, choose or frontier as one section."""
     if isinstance(result, Fit):
         return fit_summary(result)
     if isinstance(result, Choice):

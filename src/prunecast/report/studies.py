@@ -37,7 +37,7 @@ def study_section(name: str, found: Any, metric: Metric) -> Section:
 
 
 def titled(section: Section, *about: str) -> Section:
-    """A section alone on a screen, whose title says what it is about."""
+    """The section with what it is about in its title, for a screen of its own."""
     return replace(section, title=f"{section.title} ({', '.join(about)})")
 
 

@@ -320,7 +320,7 @@ def panel(title: str, layers: Sequence[Spec], subtitle: str = "", size: tuple[in
 
 
 def figure(panels: Sequence[Spec], heading: str = "", *, one_legend: bool = False) -> Spec:
-    """Panels side by side, three in a row, each with a legend of its own or all with one."""
+    """Panels side by side, three in a row, with a legend each or one for all."""
     scales = "shared" if one_legend else "independent"
     look = {"fontSize": FIGURE.font_size + 2, "fontWeight": "normal", "anchor": "start", "offset": 14}
     return {

@@ -47,7 +47,7 @@ def axis(name: str) -> str:
 
 
 def count(value: float) -> str:
-    """A number of weights or examples, with a comma between thousands; four digits where it is not whole."""
+    """A number of weights or examples, with commas between thousands; four digits if it is not whole."""
     return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else f"{value:.4g}"
 
 

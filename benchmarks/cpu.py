@@ -2,9 +2,9 @@
 
     python benchmarks/cpu.py              # about four minutes on a quiet machine with two cores
 
-The ways of a network take turns, step by step, and the ratio is the median over the turns. Memory formats are compared
-in CPU time of one thread, which bears other work on the machine. Threads can only be compared in time on the clock: on
-busy cores they wait for each other, so the load is printed. Networks are built in or written below, as users do.
+The variants of a network take turns, and the ratio is the median over the turns. Memory formats are compared in CPU
+time of one thread, so other work on the machine matters little. Threads can only be compared in wall-clock time: on
+busy cores they wait for each other, so the load is printed. Networks are built in, or written below as users do.
 """
 
 import argparse

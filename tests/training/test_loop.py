@@ -11,7 +11,7 @@ from prunecast import data, families, spec
 from prunecast.spec import rng, seed
 from prunecast.training import (
     copy_state,
-    epoch_draws,
+    draw_epoch,
     evaluate,
     load_epoch,
     prepare,
@@ -45,6 +45,11 @@ def trained(trainer, first=0, last=None):
     return copy_state(trainer)
 
 
+def drawn(trainer, epoch):
+    shape, replicate = trainer.source.image_shape, trainer.replicate
+    return draw_epoch(trainer.recipe, trainer.times, replicate, trainer.subsample, shape, epoch)
+
+
 def same(one, other):
     pairs = [(one.network, other.network), (one.optimizer_state, other.optimizer_state)]
     return all(a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) for a, b in pairs)
@@ -63,14 +68,14 @@ def test_one_seed_is_one_training_and_two_seeds_are_two():
         torch.equal(a, b) for a, b in zip(first.parameters, second.parameters, strict=True) if a.dim() > 1
     )
     assert not np.array_equal(first.subsample, second.subsample)
-    (order, draws), (other_order, other_draws) = (epoch_draws(trainer, 0) for trainer in (first, second))
+    (order, draws), (other_order, other_draws) = (drawn(trainer, 0) for trainer in (first, second))
     assert not np.array_equal(order, other_order)
     assert not torch.equal(draws.shift, other_draws.shift)
 
 
 def test_order_and_augmentation_change_from_epoch_to_epoch_and_cover_the_subsample():
     trainer = trainer_of(num_examples=192)
-    epochs = [epoch_draws(trainer, epoch) for epoch in range(3)]
+    epochs = [drawn(trainer, epoch) for epoch in range(3)]
     assert len({order.tobytes() for order, _ in epochs}) == 3
     assert len({draws.shift.numpy().tobytes() for _, draws in epochs}) == 3
     assert all(np.array_equal(np.sort(order), trainer.subsample) for order, _ in epochs)
@@ -114,7 +119,7 @@ def test_masks_hold_after_every_step_of_a_real_training(precision, optimizer):
 def test_fewer_examples_than_a_batch_are_one_batch():
     trainer = trainer_of(num_examples=20)
     assert (trainer.times.batch, trainer.times.epoch) == (20, 1)
-    assert np.array_equal(np.sort(epoch_draws(trainer, 0)[0]), trainer.subsample)
+    assert np.array_equal(np.sort(drawn(trainer, 0)[0]), trainer.subsample)
 
 
 def test_mean_loss_falls_and_the_network_learns():

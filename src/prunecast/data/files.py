@@ -64,7 +64,7 @@ class Tree(Protocol):
         """Say whether there is a file of that name."""
 
     def real(self, name: str) -> str:
-        """Return what is the same for two names of one file or folder."""
+        """Return an identity that two names of one file or folder share."""
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
@@ -191,8 +191,8 @@ def is_archive(path: Path) -> bool:
 def read_archive(archive: Path) -> Archive:
     """Read a tar (plain, gz, bz2, xz) or zip archive that is whole.
 
-    Names that point outside it, links and devices are refused, and so is an archive that is cut short or
-    expands beyond all measure.
+    Names that point outside it, links and devices are refused, and so is an archive that is cut short or that expands
+    to far more than its size.
     """
     limit = min(MOST_BYTES, max(HARMLESS_BYTES, MOST_EXPANSION * archive.stat().st_size))
     contents: dict[str, bytes] = {}
@@ -286,7 +286,7 @@ def _zip_members(archive: Path, limit: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _unzipped(zipped: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member, read in pieces: its stated size may be a lie, and a piece is all that is expanded at once."""
+    """Return a member, read in pieces, because its stated size may be wrong and memory must stay small."""
     bounded = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     with zipped.open(member) as file:
         data = b"".join(iter(lambda: file.read(CHUNK if bounded else SMALL_CHUNK), b""))

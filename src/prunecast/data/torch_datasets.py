@@ -1,7 +1,7 @@
-"""Datasets of PyTorch: what a user's function returns becomes bytes once, and comes from the cache from then on.
+"""PyTorch datasets that a user's function returns: converted to bytes once, then read from the cache.
 
-An entry of the cache is named by the source of the function's module, the number of images and a sample of them, since
-it is not known which files such a dataset reads.
+We cannot know which files such a dataset reads. Its cache entry is therefore named by the source of the function's
+module, the number of images and a sample of them.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from prunecast.data.folders import centred, require_bytes
 from prunecast.errors import PrunecastError
 
 SAMPLED = 16
-"""Images of each half that name the cache entry, and that are read twice."""
+"""Images of each half in the name of the cache entry; they are read twice, to refuse random transforms."""
 MOST_CHANNELS = 4
 
 

@@ -44,9 +44,9 @@ def build(
 ) -> nn.Module:
     """Return a CPU float32 module, initialised from the generator alone; without one the weights are always the same.
 
-    `family` is a built-in name or `package.module:function`. Such a function is called with those of depth, width,
-    num_classes and image_shape that it takes. Its module keeps its own weights with `own_weights`, and always if the
-    function has `own_init = True`; otherwise it is initialised like the others.
+    `family` is a built-in name or `package.module:function`. A function is called with those of depth, width,
+    num_classes and image_shape that it takes. The module that it returns is initialised like the others, unless
+    `own_weights` is set or the function has `own_init = True`.
     """
     generator = generator or torch.Generator().manual_seed(0)
     if ":" in family:
@@ -85,9 +85,9 @@ def outline(
 def prunable(model: nn.Module, *, earlier: bool = False) -> tuple[str, ...]:
     """Return the state-dict names of the prunable weights in module order.
 
-    These are the model's own `prunable_weights`, or else the weights of torch's modules that multiply activations, each
-    tensor once: convolutions, linear and bilinear layers, and all projections of nn.MultiheadAttention. `earlier` is
-    the rule of chains begun before bilinear layers and the projections into attention were prunable.
+    These are the model's own `prunable_weights`, or else every weight of a torch module that multiplies activations:
+    convolutions, linear and bilinear layers, and all projections of nn.MultiheadAttention. `earlier` is the rule of
+    older chains, which did not prune bilinear layers and the projections into attention.
     """
     parameters = dict(model.named_parameters())
     named: tuple[str, ...] | None = getattr(model, "prunable_weights", None)
@@ -107,7 +107,7 @@ def prunable(model: nn.Module, *, earlier: bool = False) -> tuple[str, ...]:
 
 
 def _multiplying(module: nn.Module, earlier: bool) -> tuple[str, ...]:
-    """The module's own tensors that multiply activations."""
+    """The names of a module's tensors that multiply activations."""
     if isinstance(module, Weighted):
         return ("weight",)
     if earlier:
@@ -145,7 +145,10 @@ def _of_bias_or_norm(model: nn.Module, name: str) -> bool:
 def find(family: str) -> Constructor:
     """Return the function that `package.module:function` names."""
     if family.startswith(":"):
-        raise PrunecastError(_unknown(family))
+        raise PrunecastError(
+            f"unknown family {family!r}; the built-in families are {', '.join(FAMILIES)}, and your own is named "
+            "package.module:function."
+        )
     function = load_attribute(family, "family")
     if not callable(function):
         raise PrunecastError(f"family {family!r} is not a function of depth, width and num_classes.")
@@ -217,7 +220,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def check_own_weights(family: str, *, depth: int, width: float, num_classes: int, image_shape: Shape) -> None:
-    """Refuse a function of a user's own whose weights differ although it is called with the same random numbers."""
+    """Refuse a user's function whose weights differ although it gets the same random numbers."""
     one, again = (
         build(
             family,
@@ -239,20 +242,13 @@ def check_own_weights(family: str, *, depth: int, width: float, num_classes: int
 
 
 def replaces_weights(family: str) -> bool:
-    """Whether a recipe may draw the initial weights of a family anew that its function makes."""
+    """Whether a recipe may replace the initial weights that a family's function makes."""
     return ":" in family and not getattr(find(family), "own_init", False)
 
 
 def like_a_transformer(model: nn.Module) -> bool:
-    """Whether a network has layer norms or attention; He uniform is too large for such."""
+    """Whether a network has layer norms or attention, for which He uniform is too large."""
     return any(isinstance(module, nn.LayerNorm | nn.MultiheadAttention) for module in model.modules())
-
-
-def _unknown(family: str) -> str:
-    return (
-        f"unknown family {family!r}; the built-in families are {', '.join(FAMILIES)}, and your own is named "
-        "package.module:function."
-    )
 
 
 @torch.no_grad()

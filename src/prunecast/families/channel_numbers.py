@@ -1,8 +1,8 @@
-"""Numbers of channels, and which positions of a network's tensors belong to them.
+"""Which positions of a network's tensors belong to which channel.
 
-Every channel gets a number, and numbers that turn out to be one are tied. A unit is what has one number in the end: the
-rows that compute it, what norms hold for it, and the columns that read it. Torch's transformer layers are single
-operations of a graph, so what can be removed inside of them is known here.
+Every channel gets a number. Where two channels can only be removed together, their numbers are tied (a union-find
+structure). Channels with one number form a unit: the rows that compute it, its parameters in norms, and the columns
+that read it. A graph shows torch's transformer layers as single operations, so their inner units are listed here.
 """
 
 from collections.abc import Iterator, Set
@@ -21,10 +21,10 @@ ROWS = ("weight", "bias", "running_mean", "running_var")
 
 @dataclass(kw_only=True)
 class ChannelNumbers:
-    """What is known about the channels of a network while its graph is followed."""
+    """The channels of a network, collected while its graph is followed."""
 
     parents: list[int] = field(default_factory=lambda: [FIXED])
-    """By number, another one that it is tied to, or itself."""
+    """By number, a number that it is tied to, or itself."""
     owners: dict[str, dict[int, Integers]] = field(default_factory=dict)
     """By tensor and axis, the channel of every position."""
     outputs: dict[str, Integers] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class ChannelNumbers:
         return number
 
     def tie(self, one: Integers, other: Integers | int) -> None:
-        """Let pairs of numbers name one channel."""
+        """Tie channels pairwise, so that they are only removed together."""
         others = np.broadcast_to(other, one.shape)
         for a, b in zip(one.tolist(), others.tolist(), strict=True):
             low, high = sorted((self._root(a), self._root(b)))
@@ -59,13 +59,13 @@ class ChannelNumbers:
         self.tie(channels, FIXED)
 
     def own(self, tensor: str, axis: int, channels: Integers) -> None:
-        """Note whose the positions of a tensor are; a module that is called twice ties its callers."""
+        """Note which channel each position of a tensor belongs to; a second call of a module ties both inputs."""
         before = self.owners.setdefault(tensor, {}).setdefault(axis, channels)
         if before is not channels:
             self.tie(channels, before)
 
     def own_rows(self, name: str, module: nn.Module, channels: Integers) -> None:
-        """Note whose the rows of a module's tensors are."""
+        """Note which channel each row of a module's tensors belongs to."""
         for key in ROWS:
             if getattr(module, key, None) is not None:
                 self.own(f"{name}.{key}", 0, channels)
@@ -79,7 +79,7 @@ class ChannelNumbers:
     def own_hidden_units(
         self, weights: Set[str], path: str, layer: nn.TransformerEncoderLayer, tokens: int
     ) -> None:
-        """Number the units inside of torch's encoder layer, of which only `weights` may lose rows and columns."""
+        """Number the hidden units of torch's encoder layer, if both its linear weights may be pruned."""
         own = _, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
         if not weights >= set(own):
             return
@@ -89,7 +89,7 @@ class ChannelNumbers:
         self.products += [Product(tensor=weight, times=tokens) for weight in own]
 
     def own_heads(self, weights: Set[str], path: str, attention: nn.MultiheadAttention, tokens: int) -> None:
-        """Number the heads of torch's self-attention, where each is on its own: nothing is added to keys and values."""
+        """Number the heads of torch's self-attention, unless they share something that is added to keys or values."""
         parts = [f"{path}.{name}" for name in _projections(attention)]
         out = f"{path}.out_proj.weight"
         alone = attention.bias_k is None and attention.bias_v is None and not attention.add_zero_attn
@@ -160,7 +160,7 @@ class ChannelNumbers:
 
 
 def encoder_layers(name: str, module: nn.Module) -> Iterator[tuple[str, nn.TransformerEncoderLayer]]:
-    """The encoder layers that a module consists of, by path."""
+    """Yield the encoder layers in a module, each with its path."""
     if isinstance(module, nn.TransformerEncoderLayer):
         yield name, module
     elif isinstance(module, nn.TransformerEncoder):

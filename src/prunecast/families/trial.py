@@ -1,4 +1,4 @@
-"""A network tried on noise before it trains: its counts, and what to change where it does not run.
+"""Try a network before it trains: count its multiply-adds, and say what to change if it does not run.
 
 Multiply-adds are counted by running the network, so those of attention count however it is computed.
 """
@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from prunecast.catalog import Shape
 from prunecast.errors import PrunecastError
@@ -32,7 +31,7 @@ ATTENTION_ON_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The module in which something went wrong, and the line of the user's own code."""
+    """The module that raised an error, and the line of the user's own code."""
 
     name: str
     """In the model; empty for the model itself."""
@@ -63,20 +62,8 @@ def place_of(model: nn.Module, error: BaseException) -> Place | None:
     return found
 
 
-def multiply_adds(model: nn.Module, image_shape: Shape) -> int:
-    """Multiply-adds per image, of convolutions, matrix products and attention; norms and sums do not count."""
-    fused = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # it hides its products
-    try:
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-            model.eval()(torch.zeros(IMAGES, *image_shape))
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fused)
-    return int(counter.get_total_flops()) // 2 // IMAGES
-
-
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operations of this thread alone; FlopCounterMode puts hooks on the modules of all threads."""
+    """Counts the operations of this thread alone; torch's FlopCounterMode puts hooks on the modules of all threads."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -92,10 +79,11 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
 
-def multiply_adds_untouched(model: nn.Module, image_shape: Shape) -> int:
-    """Multiply-adds per image of a network that may be in use, counted on a copy.
+def multiply_adds(model: nn.Module, image_shape: Shape) -> int:
+    """Multiply-adds per image, of convolutions, matrix products and attention; norms and sums do not count.
 
-    The copy has no values; where the network needs them, as one that branches on them, it has its own.
+    They are counted on a copy, because the network may be in use. The copy has no values, unless the network needs
+    them, for example because it branches on them.
     """
     try:
         return _counted(model, image_shape, "meta")
@@ -105,13 +93,10 @@ def multiply_adds_untouched(model: nn.Module, image_shape: Shape) -> int:
 
 def _counted(model: nn.Module, image_shape: Shape, device: str) -> int:
     twin = copy.deepcopy(model).to(device, torch.float32).eval()
-    with (
-        MODULE_CALLS,
-        torch.enable_grad(),
-        _Products() as counter,
-    ):  # without gradients torch fuses encoder layers
+    # Without gradients torch runs an encoder layer as one operation, which has no count.
+    with MODULE_CALLS, torch.enable_grad(), _Products() as products:
         twin(torch.zeros(IMAGES, *image_shape, device=device))
-    return int(counter.operations) // 2 // IMAGES
+    return int(products.operations) // 2 // IMAGES
 
 
 def try_network(model: nn.Module, image_shape: Shape, num_classes: int) -> int:

@@ -20,7 +20,7 @@ from torch.nn import functional as F  # noqa: N812 - the name everybody knows it
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunecast.families.network import Attention, Network
-from prunecast.families.trial import multiply_adds_untouched
+from prunecast.families.trial import multiply_adds
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -283,7 +283,7 @@ def all_multiply_adds(model: nn.Module, image_shape: Sequence[int]) -> int | Non
         return model.architecture.multiply_adds
     if model not in _PRODUCTS:
         try:
-            _PRODUCTS[model] = multiply_adds_untouched(model, tuple(image_shape))
+            _PRODUCTS[model] = multiply_adds(model, tuple(image_shape))
         except Exception:  # a user's own code
             _PRODUCTS[model] = None
     return _PRODUCTS[model]

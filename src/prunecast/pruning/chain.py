@@ -99,7 +99,7 @@ def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
 
 
 def _prunable(folder: ChainFolder, untrained: nn.Module) -> tuple[str, ...]:
-    """The tensors to prune: those the chain began with, which an earlier prunecast did not write down."""
+    """The tensors to prune: those that the chain's spec.json lists, or else those that its first version pruned."""
     if not is_there(folder.path / "spec.json"):
         return families.prunable(untrained)
     begun = folder.spec()[1].get("prunable")

@@ -1,11 +1,11 @@
 """Connectivity: which kept weights lie on a path of kept weights from the image to a logit.
 
-A network of zeros and ones runs in place of the real one. Convolutions and linear layers use their masks as weights,
-batch norms and activations pass values through, poolings take means, layer and group norms spread a value over all that
-they normalise together, and every result is set to zero or one. An output is then one exactly where a path reaches it
-from the image, and a gradient is one exactly where a path leads on to a logit. A weight with both, at any position of
-the image, is alive. Padding is zero. A bias, also that of a batch norm, makes a dead channel constant, and a constant
-is not a path.
+A network of zeros and ones runs in place of the real one. Convolutions and linear layers use their masks as weights.
+Batch norms and activations pass values through. Poolings take means, which are positive where any value is, and whose
+gradient reaches all values. Layer and group norms spread a value over everything that they normalise together. Every
+result is set to zero or one. An output is then one exactly where a path reaches it from the image, and a gradient is
+one exactly where a path leads on to a logit. A weight with both, at any position of the image, is alive. Padding is
+zero. A bias, also that of a batch norm, makes a dead channel constant; a constant is not a path.
 
 Only tracing takes the lock MODULE_CALLS: running the traced graph calls no module.
 """
@@ -161,7 +161,8 @@ class Paths(fx.Interpreter):
                 )
             )
         if isinstance(module, nn.MaxPool2d | nn.AvgPool2d) and getattr(module, "dilation", 1) == 1:
-            return _pool(values, module.kernel_size, module.stride, module.padding, module.ceil_mode)
+            geometry = (module.kernel_size, module.stride, module.padding, module.ceil_mode)
+            return functional.avg_pool2d(values, *geometry)
         if isinstance(module, nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d):
             return functional.adaptive_avg_pool2d(values, module.output_size)
         if isinstance(module, nn.Flatten):
@@ -206,11 +207,9 @@ class Paths(fx.Interpreter):
         return self._masks.get(id(module.weight), every)
 
     def _sum(self, target: Any, args: tuple[Any, ...]) -> Any:
-        if all(isinstance(value, Tensor) for value in args[:2]):
-            return args[0] + args[1]
-        if not _any_tensor(args):
-            return args[0] + args[1]
-        raise UnknownOperationError(f"{target!r} with a constant is not understood")
+        if _any_tensor(args) and not all(isinstance(value, Tensor) for value in args[:2]):
+            raise UnknownOperationError(f"{target!r} with a constant is not understood")
+        return args[0] + args[1]
 
     def _pooled(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         known = {"kernel_size", "stride", "padding", "ceil_mode", "return_indices", "dilation"}
@@ -218,9 +217,8 @@ class Paths(fx.Interpreter):
             raise UnknownOperationError(f"pooling {name!r} with these options is not understood")
         given = dict(zip(("kernel_size", "stride", "padding"), args[1:], strict=False)) | kwargs
         stride = given.get("stride") or given["kernel_size"]
-        return _pool(
-            args[0], given["kernel_size"], stride, given.get("padding", 0), given.get("ceil_mode", False)
-        )
+        padding, ceil_mode = given.get("padding", 0), given.get("ceil_mode", False)
+        return functional.avg_pool2d(args[0], given["kernel_size"], stride, padding, ceil_mode)
 
 
 def _cut(values: Tensor) -> Tensor:
@@ -233,11 +231,6 @@ def _spread(values: Tensor, groups: int) -> Tensor:
     mean = values.reshape(len(values), groups, -1).mean(2, keepdim=True)
     channels = mean.repeat_interleave(values.shape[1] // groups, 1).flatten(1)
     return _cut(channels.reshape(*channels.shape, *[1] * (values.dim() - 2)).expand_as(values))
-
-
-def _pool(values: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool) -> Tensor:
-    """Pool by the mean: it is positive exactly where some value is, and its gradient reaches all of them."""
-    return functional.avg_pool2d(values, kernel, stride, padding, ceil_mode)
 
 
 def _any_tensor(values: tuple[Any, ...]) -> bool:

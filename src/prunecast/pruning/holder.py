@@ -1,7 +1,7 @@
-"""The process that works on a chain, written next to its lock, and how many workers died on the chain before.
+"""Which process holds a chain, and how many workers died on it: the file worker.json next to the chain's lock.
 
-A worker that lets go of a chain writes so; one that is killed cannot, and the next to take the chain sees that. Deaths
-count against a chain only while it makes no progress: see `DeathsError`.
+A worker records that it releases a chain. One that is killed cannot, and the next worker to take the chain sees that.
+Deaths count against a chain only while it makes no progress: see `DeathsError`.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ NO_FILE: FileVersion = (0, 0)
 
 
 class DeathsError(PrunecastError):
-    """So many workers died on a chain without a new level or checkpoint that it counts as failed for this run."""
+    """Too many workers in a row died on a chain without a new level or checkpoint; it fails for this run."""
 
     def __init__(self, deaths: float, how: str) -> None:
         """`how` says how the last one ended, and what may help."""
@@ -51,24 +51,24 @@ class Holder:
     since: str
     """When it took the chain, in UTC."""
     tries: int
-    """Which try this is: one more than processes that were killed while they had the chain."""
+    """Which try this is: 1 + the processes that were killed while they held the chain."""
     left: bool
-    """Whether it let go of the chain itself."""
+    """Whether it released the chain itself."""
     deaths: float = 0
     """Deaths in a row without progress before it took the chain."""
     footprint: Footprint | None = None
-    """How far the chain was when it took it; None in older stores."""
+    """The chain's progress when this process took it; None in older stores."""
 
     def deaths_without_progress(self, now: Footprint, weight: float = 1) -> float:
-        """The deaths that count against the chain if this holder is gone; its own counts `weight`."""
+        """The deaths in a row without progress, if this holder is gone; its own death counts `weight`."""
         return self.deaths + (0 if self.left else weight) if self.footprint == now else 0
 
 
 @contextlib.contextmanager
 def recorded_holder(folder: Path, *, weight: float = 1) -> Iterator[None]:
-    """Write that this process works on the chain, unless too many workers died on it; call it only with the lock held.
+    """Record this process as the holder, unless too many workers died on the chain; call it only with the lock held.
 
-    `weight` is what the death of the last holder counts, if it died.
+    If the last holder died, its death counts `weight`.
     """
     before, now = holder_of(folder), footprint(folder)
     deaths = before.deaths_without_progress(now, weight) if before else 0

@@ -74,7 +74,7 @@ class Trained:
 
 
 def open_level(chain: Chain, records: Sequence[Record]) -> Level:
-    """The level after the finished ones: its masks, its starting weights, its steps."""
+    """The next level to train: its masks, starting weights and steps."""
     level, times = len(records), chain.times
     retraining = chain.spec.method.retraining
     full = chain.full
@@ -102,7 +102,7 @@ def _untrained(chain: Chain) -> dict[str, Tensor]:
 
 
 def _masks_of(chain: Chain, level: int, counts: Pruned) -> Masks:
-    """The masks of a level, if they are those that the level before recorded."""
+    """Read the masks of a level; refuse them if they keep another number of weights than the level before recorded."""
     path, masks = chain.folder.mask(level), chain.folder.masks(level)
     check_shapes(path, masks, chain.full)
     check_kept(path, masks, counts.nonzero)
@@ -165,7 +165,7 @@ def count(chain: Chain, masks: Masks) -> Pruned:
 
 
 def _ended(chain: Chain, masks: Masks) -> bool:
-    """Whether a level is the last one of a structure N:M, which is trained."""
+    """Whether this level, with its masks, is the last one of a structure N:M."""
     if not chain.spec.method.prunes:
         return False
     structure = structure_of(chain.spec.method.structure)(chain.untrained)
@@ -173,7 +173,7 @@ def _ended(chain: Chain, masks: Masks) -> bool:
 
 
 def _exhausted(chain: Chain, masks: Masks) -> bool:
-    """Whether a network of channels, which is then not trained, has nothing that the next level could remove."""
+    """Whether a chain of channels has none left to remove; the level with these masks is then not trained."""
     if chain.spec.method.structure != CHANNELS or not chain.spec.method.prunes:
         return False
     units = find_units(chain.untrained, chain.dataset.train.image_shape)

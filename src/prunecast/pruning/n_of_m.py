@@ -1,13 +1,13 @@
-"""The structure `N:M`: of each M consecutive weights along a layer's inputs, N are kept, as sparse tensor cores need.
+"""The structure `N:M` keeps N of each M consecutive weights along a layer's inputs, as sparse tensor cores need.
 
-In a linear layer M consecutive inputs of one output are a group; in a convolution M consecutive input channels of one
-output channel at one position of the kernel. Level 0 keeps all weights, which is M:M. Every level removes from each
-group the weight with the lowest score, so the levels are M:M, (M − 1):M and so on, and each of them has the pattern of
-its own. The level N:M is the last one, and the chain ends after it. Fraction and schedule have no say. A method that
-prunes before training begins each level with all weights and scores the rest anew after each weight per group.
+In a linear layer, a group is M consecutive inputs of one output. In a convolution, it is M consecutive input channels
+of one output channel at one position of the kernel. Level 0 keeps all weights (M:M). Each level removes the weight with
+the lowest score from each group: (M − 1):M, then (M − 2):M, down to N:M, where the chain ends. The method's fraction
+and schedule are not used. A method that prunes before training begins each level with all weights, and scores the
+remaining ones again after each removal.
 
-A layer whose number of inputs is no multiple of M, or that has an unknown dimension of inputs, keeps all its weights.
-They count as prunable, so the density of N:M is above N/M where there are such layers.
+A layer keeps all its weights if M does not divide its number of inputs, or if the dimension of its inputs is unknown.
+These weights count as prunable, so the density of such a network is above N/M.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from prunecast.pruning.masks import Masks, count_kept
 
 @dataclass(frozen=True, kw_only=True)
 class NOfM:
-    """Groups of M weights of which N are kept in the end."""
+    """Groups of M weights, of which the last level keeps N."""
 
     keep: int
     group: int
@@ -46,9 +46,9 @@ class NOfM:
     def next_masks(
         self, context: PruningContext, criterion: Criterion, keep: Callable[[int], int], final: int | None
     ) -> Masks:
-        """The masks with one weight fewer in each group that has more than N, or the same ones where none has.
+        """Remove one weight from each group that has more than N.
 
-        Nothing is removed from masks that have `final` weights or fewer.
+        Masks that keep `final` weights or fewer stay as they are.
         """
         rounds = min(context.level, self.group - self.keep) if context.method.before_training else 1
         for _ in range(rounds):
@@ -94,7 +94,7 @@ class NOfM:
         }
 
     def _without_lowest(self, masks: Masks, scores: Mapping[str, Tensor]) -> Masks:
-        """Remove from each group that has more than N weights the one with the lowest score, the first of several."""
+        """Remove the weight with the lowest score (the first of equal ones) from each group of more than N."""
         left = dict(masks)
         for name, axis in self._grouped(masks).items():
             kept = _groups(masks[name], axis, self.group)
@@ -107,7 +107,7 @@ class NOfM:
 
 
 def input_axis(model: nn.Module, name: str) -> int | None:
-    """The dimension of a weight along which it reads its inputs; None where it is not known."""
+    """The dimension of a weight that counts its inputs; None if unknown."""
     path, _, key = name.rpartition(".")
     module = model.get_submodule(path)
     if isinstance(module, _ConvTransposeNd):
@@ -118,11 +118,11 @@ def input_axis(model: nn.Module, name: str) -> int | None:
 
 
 def _groups(tensor: Tensor, axis: int, size: int) -> NDArray[Any]:
-    """A copy of a tensor's values with a row for each group."""
+    """Copy a tensor's values into an array with one row per group."""
     return tensor.detach().cpu().movedim(axis, -1).contiguous().numpy().reshape(-1, size).copy()
 
 
 def _restored(groups: NDArray[Any], like: Tensor, axis: int) -> Tensor:
-    """The tensor that `_groups` took apart."""
+    """Undo `_groups`: the tensor of these rows."""
     moved = like.movedim(axis, -1).shape
     return torch.from_numpy(groups).reshape(moved).movedim(-1, axis).contiguous()

@@ -1,8 +1,8 @@
-"""One pruning: criterion × structure × schedule give the next level's masks.
+"""One pruning step: criterion, structure and schedule give the next level's masks.
 
-The schedule says which fraction of the remaining units a level removes: ⌈fraction · remaining⌉ of them, so every level
-removes at least one. The structure says what a unit is, and the criterion which units go. Of units with equal scores
-the first goes first, in module order and row-major within a layer.
+The schedule gives the fraction of the remaining units to remove: ⌈fraction · remaining⌉, so every level removes at
+least one. The structure defines the units, and the criterion scores them; those with the lowest scores are removed. Of
+equal scores, the first goes first: in module order, row-major within a layer.
 """
 
 import math
@@ -69,9 +69,8 @@ def fraction_at(method: Method, level: int) -> float:
 def next_masks(context: PruningContext, final: int | None = None) -> Masks:
     """The masks of `context.level`, from those in the context.
 
-    They are the masks of the level before, or full ones if the method prunes before training; it then removes units in
-    substeps and scores the rest again after each. At least `final` units are kept, and exactly that many at the
-    level that would otherwise keep fewer.
+    The context has the masks of the level before, or full ones if the method prunes before training. Such a method
+    removes units in substeps and scores the rest again after each. A level never keeps fewer than `final` units.
     """
     method = context.method
     if not method.prunes:
@@ -133,16 +132,16 @@ def count_pruned(remaining: int, fraction: float) -> int:
 
 
 def kept_at(method: Method, total: int, level: int) -> int:
-    """The units that are left at a level of a network that has `total` units."""
+    """How many of `total` units are left at a level."""
     for number in range(1, level + 1):
         total -= count_pruned(total, fraction_at(method, number))
     return total
 
 
 def levels_to(method: Method, masks: Masks, final: int) -> int:
-    """The level at which `final` weights are left of these masks, pruned weight by weight.
+    """The level at which these masks keep `final` weights or fewer, pruned weight by weight.
 
-    Of a chain of channels it is the last level at the most: one that would leave a single weight.
+    For channels this is an upper bound: the level that would keep a single weight.
     """
     structure = SingleWeights()
     if method.structure == CHANNELS:

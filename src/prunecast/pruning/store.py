@@ -86,10 +86,10 @@ class ChainFolder:
 
     @contextmanager
     def locked(self, *, weight: float = 1) -> Iterator[None]:
-        """Hold the chain for this process; the kernel lets go when the process ends, however it ends.
+        """Hold the chain's lock; the kernel releases it when the process ends, however it ends.
 
-        Raises a BusyError where another process holds it, and a DeathsError where too many workers died over it
-        without progress; `weight` is what the death of the last one counts.
+        Raises a BusyError if another process holds it, and a DeathsError if too many workers died on the chain without
+        progress; the death of the last one counts `weight`.
         """
         make_folder(self.path)
         try:
@@ -128,7 +128,7 @@ class ChainFolder:
 
     @contextmanager
     def taken(self, rules: StopRules) -> Iterator[list[Record]]:
-        """The finished levels of a chain, which this process holds unless the chain has ended and is tidy."""
+        """Hold the chain and return its finished levels; a chain that has ended and is tidy needs no lock."""
         records = self.records()
         if why_ended(records, rules) and not self.stale(len(records)):
             yield records
@@ -137,7 +137,7 @@ class ChainFolder:
             yield self.take_up()
 
     def take_up(self) -> list[Record]:
-        """The finished levels, before more are trained: refuse files that disagree, and remove what is not needed.
+        """Prepare the chain for its next level: check its files, remove old ones, return the finished levels.
 
         Call it only while holding the lock.
         """
@@ -158,7 +158,7 @@ class ChainFolder:
                     raise older_records(path, int(number), done)
 
     def stale(self, done: int) -> list[Path]:
-        """Files that only finished levels needed and a killed process left, and a damaged checkpoint."""
+        """Files that a killed process left behind and nobody needs, a damaged checkpoint among them."""
         try:
             return self._stale(done, self._begun())
         except UnreadableError:  # the process that continues the chain reports it
@@ -185,7 +185,7 @@ class ChainFolder:
         return old if begun is None or begun >= done else [self.checkpoint, *old]
 
     def _begun(self) -> int | None:
-        """The level of the checkpoint, if there is one; a damaged one costs only the time since the level began."""
+        """The level of the checkpoint, `DAMAGED` if it cannot be read, None if there is none."""
         try:
             return self.tensors(self.checkpoint)[1] if is_there(self.checkpoint) else None
         except DamagedError:

@@ -15,7 +15,7 @@ from prunecast.pruning.starts import start_file
 from prunecast.pruning.store import ChainFolder, check_kept, older_records, read_packed
 
 NEXT_RUN_REPLACES = ("failure.json", "worker.json", "checkpoint.safetensors")
-"""Files that cost nothing but the time since the last checkpoint if they are deleted."""
+"""Files that can be deleted: only the training since the last level is lost, if anything."""
 FaultKind = Literal["damaged", "unreadable"]
 
 
@@ -50,7 +50,7 @@ def verify_store(store: Path) -> StoreCheck:
     levels = files = 0
     for folder in folders:
         found = _faults(folder)
-        if found:  # a worker may have finished a level meanwhile; what is wrong stays wrong
+        if found:  # a worker may have finished a level meanwhile; a real fault is found again
             again = _faults(folder)
             faults += [fault for fault in found if fault in again]
         levels += len(_records(folder))
@@ -80,7 +80,7 @@ def _records(folder: ChainFolder) -> list[Record]:
 
 
 def _faults(folder: ChainFolder) -> list[Fault]:
-    """Everything that is wrong with a chain; one file is named once."""
+    """Everything that is wrong with a chain, each fault once."""
     faults: list[Fault] = []
     for check in _checks(folder):
         try:
@@ -94,7 +94,7 @@ def _faults(folder: ChainFolder) -> list[Fault]:
 
 
 def _checks(folder: ChainFolder) -> Iterator[Callable[[], object]]:
-    """The checks of a chain, each of which raises what is wrong."""
+    """The checks of a chain; each raises an error that says what is wrong."""
     names = {path.name for path in folder.path.glob("*")}
     if names & {"records.json", "rewind.safetensors", "spec.json"}:
         yield folder.spec
@@ -117,7 +117,7 @@ def _checks(folder: ChainFolder) -> Iterator[Callable[[], object]]:
 
 
 def _levels(names: set[str], kind: str) -> list[int]:
-    """The levels of which a chain has a file of this kind."""
+    """The levels that have a file of this kind."""
     numbers = [
         name.removeprefix(f"{kind}-").removesuffix(".safetensors")
         for name in names
@@ -135,14 +135,14 @@ def _check_masks(folder: ChainFolder, level: int, records: list[Record]) -> None
 
 
 def _check_start(folder: ChainFolder) -> None:
-    """Read the weights that a chain starts from, if they are those of a file."""
+    """Read the file of weights that a chain starts from, if it has one."""
     start = folder.spec()[0].start
     if start is not None:
         read_tensors(start_file(folder.path.parent.parent, start))
 
 
 def _check_rewind(folder: ChainFolder, done: int | None) -> None:
-    """Read the rewind point with the masks it was packed with; without any masks only its checksum can be verified."""
+    """Read the rewind point with the masks of its level; that of level 0 has none, so only its checksum is checked."""
     level = folder.tensors(folder.rewind)[1]
     if done is not None and level > done:
         raise older_records(folder.rewind, level, done)

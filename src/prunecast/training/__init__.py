@@ -4,7 +4,6 @@ from prunecast.training.device import Captured, autocast, no_waiting, settings
 from prunecast.training.loop import (
     Score,
     draw_epoch,
-    epoch_draws,
     evaluate,
     evaluation_batch,
     load_epoch,
@@ -72,7 +71,6 @@ __all__ = [
     "checkpoint_due",
     "copy_state",
     "draw_epoch",
-    "epoch_draws",
     "evaluate",
     "evaluation_batch",
     "find_optimizer",

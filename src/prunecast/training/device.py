@@ -25,7 +25,7 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 def settings(
     precision: Precision, device: torch.device, threads: int, *, trials: bool = True
 ) -> Iterator[None]:
-    """Set torch's arithmetic as a chain needs it, and restore the caller's settings afterwards.
+    """Set torch's number formats, determinism and threads for a chain, and restore the caller's settings afterwards.
 
     On CPU, algorithms are deterministic and the number of threads fixed, so a run is repeatable bit for bit.
     On a GPU, fp32 means IEEE float32, TF32 is used only if asked for, and with `trials` cuDNN tries out every

@@ -13,10 +13,10 @@ from torch.nn import functional
 from prunecast.data import Draws, Source, batches, draw
 from prunecast.spec import TORCH_GENERATOR, Precision, Recipe, rng, seed
 from prunecast.training.device import Captured, autocast
-from prunecast.training.optimizer import laid_out_like, optimizer_step
+from prunecast.training.optimizer import laid_out_like, optimizer_step, state_tensors
 from prunecast.training.parallel import ALONE, ProcessGroup, gradients_of
 from prunecast.training.schedule import Timeline, learning_rate, stretches
-from prunecast.training.trainer import Trainer, written_by
+from prunecast.training.trainer import Trainer
 
 MOST_EXAMPLES, MOST_PIXELS = 1000, 3_000_000
 """Of a batch of an evaluation."""
@@ -76,7 +76,11 @@ def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
     """Return a function that does one step: a CUDA graph if the data is on a GPU, `step` itself otherwise."""
     capturable = trainer.cursor.is_cuda and not trainer.source.streams and trainer.group.size == 1
     plain = partial(step, trainer)
-    return Captured(plain, written_by(trainer)) if graph and capturable else plain
+    if not (graph and capturable):
+        return plain
+    state = state_tensors(trainer.optimizer_state)
+    changed = [*trainer.parameters, *trainer.model.buffers(), *state, trainer.cursor, trainer.loss]
+    return Captured(plain, changed)
 
 
 def prefetched(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -93,7 +97,8 @@ def prefetched(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor,
 
 def load_epoch(trainer: Trainer, epoch: int) -> None:
     """Copy the order, the augmentation and the learning rates of one epoch to the device."""
-    order, draws = epoch_draws(trainer, epoch)
+    shape, replicate = trainer.source.image_shape, trainer.replicate
+    order, draws = draw_epoch(trainer.recipe, trainer.times, replicate, trainer.subsample, shape, epoch)
     trainer.order.copy_(torch.from_numpy(order))
     first = epoch * trainer.times.epoch
     steps = range(first, first + trainer.times.epoch)
@@ -102,12 +107,6 @@ def load_epoch(trainer: Trainer, epoch: int) -> None:
     if trainer.draws is not None and draws is not None:
         for target, values in zip(trainer.draws.tensors(), draws.tensors(), strict=True):
             target.copy_(values)
-
-
-def epoch_draws(trainer: Trainer, epoch: int) -> tuple[NDArray[np.int64], Draws | None]:
-    """Draw the order and augmentation of an epoch of this trainer."""
-    shape = trainer.source.image_shape
-    return draw_epoch(trainer.recipe, trainer.times, trainer.replicate, trainer.subsample, shape, epoch)
 
 
 def draw_epoch(

@@ -180,7 +180,7 @@ class SharedBatchNorm(_BatchNorm):
 
 
 class _Total(torch.autograd.Function):
-    """The sum over a group, and its gradient: what every process does with the sum depends on each one's part."""
+    """The sum over a group. Every process uses the sum, so its gradient is summed over the group, too."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, group: ProcessGroup) -> Tensor:

@@ -35,13 +35,13 @@ class Optimizer:
     step: Callable[[Recipe, Tensors, Tensors, OptimizerState, Tensor], None]
     """Changes parameters and state in place, given recipe, parameters, gradients, state and learning rate.
 
-    Gradients are clipped and zero where weights are pruned; weight decay is taken care of. Parameters and state must
-    stay zero where the gradient has always been zero.
+    Gradients arrive clipped and masked, with weight decay applied. Parameters and state must stay zero where the
+    gradient has always been zero.
     """
     state: tuple[str, ...] = ()
     """The kinds of tensors that it keeps for every parameter, zero at first; `count` is the number of the step."""
     decoupled_decay: bool = False
-    """Whether weight decay is taken off the parameters, as in AdamW, instead of being added to the gradients."""
+    """Whether weight decay shrinks the parameters, as in AdamW, instead of being added to the gradients."""
     elementwise: bool = False
     """Whether each element is changed by its own gradient alone; a GPU can then train many networks at once."""
 
@@ -66,30 +66,30 @@ def find_optimizer(recipe: Recipe) -> Optimizer:
 
 @dataclass(frozen=True, kw_only=True)
 class Owners:
-    """The network of a pack that owns each row (first index) of its parameters, all of them one after the other."""
+    """Which network of a pack owns each row (first index) of the parameters, with all parameters concatenated."""
 
     rows: Tensor
-    """(networks, most): the rows of every network; short lists end with the number of all rows."""
+    """(networks, most rows of a network): the rows of each network, padded with the total number of rows."""
     network: Tensor
-    """The network that owns a row; any network if none does."""
+    """By row, the network that owns it; any network if none does."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateRule:
-    """Everything about an optimizer step that does not change from step to step."""
+    """What stays the same in every optimizer step."""
 
     recipe: Recipe
     optimizer: Optimizer
     decayed: tuple[bool, ...]
     """For every parameter, whether weight decay applies to it."""
     owners: Owners | None = None
-    """Whose the parameters are, where several networks share them; gradients are clipped network by network."""
+    """If several networks share the parameters, which rows belong to which: gradients are clipped per network."""
 
 
 def update_rule(
     recipe: Recipe, model: nn.Module, owners: Owners | None = None, *, stacked: bool = False
 ) -> UpdateRule:
-    """The rule of a recipe for the parameters of a network, or of several that are `stacked` along a first axis."""
+    """The rule of a recipe for one network, or for several whose parameters are `stacked` along a first axis."""
     of_norms = {
         id(parameter)
         for layer in model.modules()
@@ -131,8 +131,8 @@ def optimizer_step(
 ) -> None:
     """Do one step: clip and mask the gradients, decay, and let the optimizer change the parameters.
 
-    Decay λ adds λ w to the gradient g, or multiplies the parameter w by 1 − η λ if it is decoupled. `copies` of the
-    parameters, some of them in a lower precision, are what the forward pass reads and what the gradients are for.
+    Decay λ adds λ w to the gradient g, or multiplies the parameter w by 1 − η λ if it is decoupled. If the forward
+    pass reads `copies` of the parameters, some in a lower precision, the gradients are those of the copies.
     """
     recipe, optimizer = rule.recipe, rule.optimizer
     if copies:

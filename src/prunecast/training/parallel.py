@@ -49,9 +49,8 @@ ALONE = ProcessGroup()
 def distribute(model: nn.Module, group: ProcessGroup, device: torch.device) -> nn.Module:
     """Wrap the network in DistributedDataParallel, which averages gradients while backward still runs.
 
-    Looking for unused parameters costs little for a network that needs several devices. It admits networks that
-    do not use all of their parameters, and it keeps the buckets as they are from the first step, so sums run in
-    the same order after an interruption.
+    `find_unused_parameters` allows networks that do not use all their parameters. It also keeps the buckets of the
+    first step, so a continued run sums in the same order. It costs little for a network that needs several devices.
     """
     if group.size == 1:
         return model

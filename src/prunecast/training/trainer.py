@@ -113,12 +113,6 @@ def prepare(
     )
 
 
-def written_by(trainer: Trainer) -> list[Tensor]:
-    """Return every tensor that a step changes."""
-    state = state_tensors(trainer.optimizer_state)
-    return [*trainer.parameters, *trainer.model.buffers(), *state, trainer.cursor, trainer.loss]
-
-
 @dataclass(frozen=True, kw_only=True)
 class State:
     """A network and its optimizer between two steps, as CPU tensors: what a checkpoint or rewind point holds."""

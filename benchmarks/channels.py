@@ -10,7 +10,6 @@ docs/pictures/channels.png. Times are kept beside the research tables; without S
 
 import io
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,8 +32,7 @@ TIMES = ROOT / "benchmarks" / "tables" / "cifar10-resnet-channels-latency.csv"
 PLAN = ROOT / "measurements" / "cifar10-resnet-channels.toml"
 IMAGE = (3, 32, 32)
 DEPTH, EXAMPLES = 20, 12_500
-HOW = Timing(runtimes=("torch", "onnx"), batches=(1, 64), seconds=0.3, clock=time.thread_time)
-"""The time of the thread itself, so that a busy machine does not matter much."""
+HOW = Timing(runtimes=("torch", "onnx"), batches=(1, 64), seconds=0.3)
 PASSES = 2
 SIZE = ["depth", "width", "level"]
 AXES = {

@@ -15,7 +15,6 @@ left. Those of CIFAR-10 were set before anything was trained.
 
 import platform
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from statistics import fmean, stdev
 
 import torch
 
-from prunecast.export import Latency, TimedLevel, Timing, time_table
+from prunecast.export import Latency, TimedLevel, Timing, fastest, time_table, trained_chains
 from prunecast.report.vega import (
     FIGURE,
     SMALL,
@@ -114,8 +113,7 @@ NAMES = {
     "imp-2:4": "2:4",
     "none": "small one from scratch",
 }
-HOW = Timing(runtimes=("torch", "onnx"), batches=(1, 64), seconds=0.25, clock=time.thread_time)
-"""The time of the thread itself, so that a busy machine does not matter much."""
+HOW = Timing(runtimes=("torch", "onnx"), batches=(1, 64), seconds=0.25)
 PARAMETERS = "parameters"
 
 
@@ -136,14 +134,12 @@ def trained(folder: Path, problem: Problem) -> list[TimedLevel]:
     plan = read_plan(folder / "plan.toml")
     for event in run_plan(plan, folder / "store"):
         print(event_line(plan, event), flush=True)
-    passes = [list(time_table(plan, folder / "store", HOW)) for _ in range(problem.passes)]
-    return [replace(same[0], latencies=_least(same)) for same in zip(*passes, strict=True)]
-
-
-def _least(same: Sequence[TimedLevel]) -> tuple[Latency, ...]:
-    """Of each runtime and batch the fastest pass: what else ran on the machine can only have slowed the others."""
-    each = zip(*(own.latencies for own in same), strict=True)
-    return tuple(min(passes, key=lambda own: own.milliseconds) for passes in each)
+    chains = trained_chains(plan, folder / "store")
+    passes = [list(time_table(chains, folder / "store", HOW)) for _ in range(problem.passes)]
+    return [
+        replace(same[0], latencies=fastest([own.latencies for own in same]))
+        for same in zip(*passes, strict=True)
+    ]
 
 
 def points(levels: Iterable[TimedLevel]) -> list[Point]:

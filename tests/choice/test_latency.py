@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from prunecast import laws, table
-from prunecast.choice import choose
+from prunecast.choice import choose, size_grid
 from prunecast.choice.counts import counter
-from prunecast.choice.latency import latency_predictor, predictor_of
+from prunecast.choice.latency import POOR_LATENCY, latency_predictor, predictor_of
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 
@@ -79,9 +79,9 @@ def test_planted_coefficients_predict_other_sizes(timed, depth, width, density):
 
 
 def test_timed_sizes_left_out_show_how_far_off_it_is(timed):
-    assert latency_predictor(timed).deviation < 0.02
-    assert planted().deviation == pytest.approx(latency_predictor(timed).deviation)
-    found = [planted(noise=0.1, seed=seed).deviation for seed in range(20)]
+    assert latency_predictor(timed).timed.deviation < 0.02
+    assert planted().timed.deviation == pytest.approx(latency_predictor(timed).timed.deviation)
+    found = [planted(noise=0.1, seed=seed).timed.deviation for seed in range(20)]
     assert 0.07 < np.mean(found) < 0.2
 
 
@@ -93,7 +93,7 @@ def test_intervals_hold_what_they_say():
         rng = np.random.default_rng(100 + seed)
         for width in (0.35, 0.7, 1.4):
             (found,) = predictor.model.predict(np.array([30.0]), np.array([width]), np.array([0.5]))
-            low, high = predictor.interval(found)
+            low, high = predictor.interval(found, predictor.timed.deviation)
             inside.append(low <= latency(30, width, 0.5) * np.exp(0.1 * rng.standard_normal()) <= high)
     assert np.mean(inside) > 0.85
 
@@ -124,14 +124,15 @@ def test_sizes_that_were_not_timed_are_chosen():
 def test_a_budget_holds_for_what_is_predicted_with_the_confidence_asked_for(confidence):
     noisy = fitted(noise=0.05)
     answer = choose(noisy, max_latency=1.0, confidence=confidence, width=0.7).answer
-    factor = latency_predictor(noisy).factor(confidence)
+    predictor = latency_predictor(noisy)
+    factor = predictor.factor(confidence, predictor.timed.deviation)
     assert answer.latency_ms * factor <= 1.0 + 1e-9
     assert answer.latency_ms * factor > 0.8
 
 
 def test_a_named_size_is_answered_even_if_predictions_are_poor():
     poor = fitted(noise=0.5, seed=1)
-    assert latency_predictor(poor).poor
+    assert latency_predictor(poor).timed.deviation > POOR_LATENCY
     assert choose(poor, max_latency=3.0).answer.latency_interval is None
     found = choose(poor, max_latency=3.0, width=0.7)
     assert found.answer.latency_interval is not None
@@ -154,12 +155,13 @@ def test_the_answer_says_that_it_is_predicted(tmp_path):
 def test_a_saved_law_predicts_the_same(timed, tmp_path):
     timed.save(tmp_path / "law.json")
     again = laws.load(tmp_path / "law.json")
-    assert latency_predictor(again).deviation == pytest.approx(latency_predictor(timed).deviation)
+    assert latency_predictor(again).timed.deviation == pytest.approx(latency_predictor(timed).timed.deviation)
 
 
 @pytest.mark.parametrize("confidence", [1e-300, 1e-12, 1 - 1e-16])
 def test_a_confidence_of_almost_0_or_1_gives_finite_latencies(timed, confidence):
-    assert 0 < latency_predictor(timed).factor(confidence) < np.inf
+    predictor = latency_predictor(timed)
+    assert 0 < predictor.factor(confidence, predictor.timed.deviation) < np.inf
 
 
 def test_sizes_far_below_the_measured_ones_have_a_weight(timed):
@@ -238,3 +240,101 @@ def test_the_command_shows_every_latency_and_the_runners_up_by_latency(tmp_path)
     assert "`" not in text.partition("Runners-up")[0]
     text = CliRunner().invoke(cli, [*line[:4], "--target-error", "0.1", "--minimise", "bytes"]).output
     assert "   Bytes   " in text
+
+
+def uneven(depth, width, density):
+    """Latency with steps, as kernels that work on blocks of channels have: no smooth curve predicts it."""
+    blocks = np.ceil(5 * width * density**0.5) / (5 * width * density**0.5)
+    return latency(depth, width, density) * blocks**2
+
+
+def timed_untrained(folder, *, noise=0.0):
+    """A planted table beside which untrained networks of all sizes that `choose` considers were timed."""
+    frame = rows().assign(timed_with="torch-1-1")
+    frame["latency_ms"] = uneven(frame.depth, frame.width, frame.density)
+    grid = size_grid(DEPTHS, WIDTHS, "", "within")
+    found = pd.DataFrame(
+        [(deep, wide, density) for deep, wide in grid for density in 0.8 ** np.arange(0, 12, 0.5)],
+        columns=["depth", "width", "density"],
+    )
+    found["multiply_adds"], found["bytes"] = work(found.depth, found.width, found.density)
+    found["timed_with"] = "torch-1-1"
+    rng = np.random.default_rng(0)
+    slower = np.exp(noise * rng.standard_normal(len(found)))
+    found["latency_ms_torch_1"] = uneven(found.depth, found.width, found.density) * slower
+    frame.to_csv(folder / "timed.csv", index=False)
+    found.to_csv(folder / "timed.untrained.csv", index=False)
+    return folder / "timed.csv"
+
+
+def test_untrained_networks_predict_what_no_curve_does(tmp_path):
+    fit = laws.fit(timed_untrained(tmp_path), law="eq2")
+    predictor = latency_predictor(fit)
+    (tmp_path / "timed.untrained.csv").unlink()
+    without = latency_predictor(laws.fit(tmp_path / "timed.csv", law="eq2"))
+    assert not without.timed_untrained
+    assert without.timed.deviation > 2 * predictor.timed.deviation
+    grid = np.array([size for size in size_grid(DEPTHS, WIDTHS, "", "within") if size[1] not in WIDTHS])
+    density = np.full(len(grid), 0.8**3)
+    off = np.log(predictor.model.predict(*grid.T, density) / uneven(*grid.T, density))
+    assert np.abs(off).max() < 1e-9
+    assert predictor.elsewhere.deviation > predictor.timed.deviation
+    named = predictor.deviations(np.array([grid[0, 0]] * 2), np.array([grid[0, 1], 0.333]), np.ones(2))
+    assert named[0] < named[1]
+
+
+def test_zeros_take_the_time_of_the_unpruned_network(tmp_path):
+    source = timed_untrained(tmp_path)
+    frame = pd.read_csv(source)
+    unpruned = frame[frame.density == 1].set_index(["depth", "width"])
+    for column in ("latency_ms", "multiply_adds", "bytes"):
+        frame[column] = [unpruned.loc[(own.depth, own.width), column] for own in frame.itertuples()]
+    frame.to_csv(source, index=False)
+    model = latency_predictor(laws.fit(source, law="eq2")).model
+    deep, wide = size_grid(DEPTHS, WIDTHS, "", "within")[2]
+    found = model.predict(np.full(3, float(deep)), np.full(3, wide), np.array([1.0, 0.5, 0.1]))
+    assert found == pytest.approx(uneven(deep, wide, 1.0))
+
+
+def test_an_answer_says_that_its_size_was_timed_untrained(tmp_path):
+    fit = laws.fit(timed_untrained(tmp_path, noise=0.02), law="eq2")
+    wide = size_grid(DEPTHS, WIDTHS, "", "within")[2][1]
+    assert wide not in WIDTHS
+    found = choose(fit, max_latency=10, depth=20, width=wide)
+    assert found.answer.latency_interval is not None
+    text = " ".join(found.summary().split())
+    assert "This size was timed untrained. Its latency is predicted: 95% of such networks take" in text
+    assert "Predictions for the 12 trained sizes, timed as if untrained, are" in text
+    fit.save(tmp_path / "law.json")
+    again = laws.load(tmp_path / "law.json")
+    assert again.untrained == fit.untrained
+    answer = choose(again, max_latency=10, depth=20, width=wide).answer
+    assert answer.latency_interval == pytest.approx(found.answer.latency_interval)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda own: own.drop(columns="bytes"), "has no column bytes"),
+        (lambda own: own.drop(columns="latency_ms_torch_1"), "has no column latency_ms_RUNTIME_BATCH"),
+        (
+            lambda own: own.assign(timed_with="onnx-1-1"),
+            "timed with 'onnx-1-1', but timed.csv with 'torch-1-1'",
+        ),
+        (lambda own: own.assign(density=2.0), "row 2: density is 2, which is no possible value"),
+        (lambda own: own.assign(bytes="many"), "row 2: bytes is nan, which is no possible value"),
+    ],
+)
+def test_a_damaged_file_of_untrained_networks_is_refused(tmp_path, change, problem):
+    source = timed_untrained(tmp_path)
+    path = tmp_path / "timed.untrained.csv"
+    change(pd.read_csv(path)).to_csv(path, index=False)
+    with pytest.raises(PrunecastError, match=problem):
+        table.read(source)
+
+
+def test_another_file_beside_a_table_is_refused(tmp_path):
+    source = timed_untrained(tmp_path)
+    (tmp_path / "timed.untrained.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(PrunecastError, match=r"timed.untrained.csv beside timed.csv cannot be read"):
+        table.read(source)

@@ -5,7 +5,7 @@ from prunecast.choice.answer import Choice, Chooser, Matching, choose, choose_ea
 from prunecast.choice.costs import known_measures, sizes_along, sizes_at
 from prunecast.choice.counts import Counter, Counts, Naming, counter, naming, removes_channels
 from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
-from prunecast.choice.latency import POOR_LATENCY, OtherLatency
+from prunecast.choice.latency import FEWEST_SIZES, POOR_LATENCY, OtherLatency
 from prunecast.choice.optima import Frontier, Optimum, frontier, optimum
 from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile
 from prunecast.choice.question import (
@@ -27,12 +27,13 @@ from prunecast.choice.question import (
     validated,
 )
 from prunecast.choice.search import Inversion, smallest_density
-from prunecast.choice.sizes import Candidates, candidates, candidates_at, inside
+from prunecast.choice.sizes import Candidates, candidates, candidates_at, inside, size_grid
 
 __all__ = [
     "ALLOW_AROUND",
     "DEFAULT_CONFIDENCE",
     "DEFAULT_SIZES",
+    "FEWEST_SIZES",
     "PARAMETERS",
     "POOR_LATENCY",
     "AboutTarget",
@@ -76,6 +77,7 @@ __all__ = [
     "quantile",
     "question_for",
     "removes_channels",
+    "size_grid",
     "sizes_along",
     "sizes_at",
     "smallest_density",

@@ -58,13 +58,22 @@ def caveats(
         yield findings.ChannelsRemoved()
     for measure in read_off(fit, search.question):
         predictor = latency_predictor(fit) if measure is Measure.LATENCY else None
+        if predictor is None:
+            yield findings.CostFromTable(measure=measure, flat=flat(fit, measure))
+            continue
+        place = (np.array([own]) for own in (best.depth, best.width, best.density))
+        predicted = best.latency_interval is not None
+        timed = predictor.timed_untrained and (
+            not predicted or (best.depth, best.width) in predictor.model.timed
+        )
         yield findings.CostFromTable(
             measure=measure,
             flat=flat(fit, measure),
-            timed_sizes=0 if predictor is None else predictor.sizes,
-            deviation=None if predictor is None else predictor.deviation,
-            others=predictor is not None and bool((search.candidates.own < 0).any()),
-            interval=best.latency_interval if predictor is not None else None,
+            timed_sizes=predictor.sizes,
+            timed_untrained=timed,
+            deviation=float(predictor.deviations(*place)[0]) if predicted else predictor.timed.deviation,
+            others=bool((search.candidates.own < 0).any()),
+            interval=best.latency_interval,
         )
     yield from _settings(search, best)
 

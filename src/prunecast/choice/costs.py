@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from prunecast.choice.counts import SAME_COST, counter, removes_channels
-from prunecast.choice.latency import LATENCY, OtherLatency, latency_predictor
+from prunecast.choice.latency import LATENCY, POOR_LATENCY, OtherLatency, latency_predictor
 from prunecast.choice.options import Options, kept_per_level, size_line
 from prunecast.choice.question import Measure, Question, as_measure
 from prunecast.choice.sizes import Candidates
@@ -125,7 +125,11 @@ def with_costs(fit: Fit, networks: Candidates, question: Question) -> Candidates
     for measure in read_off(fit, question):
         known = _known(fit, COLUMNS[measure], networks)
         predictor = latency_predictor(fit) if measure is Measure.LATENCY else None
-        if predictor is not None and not (predictor.poor and known.any()):
+        if predictor is not None:
+            unpruned = np.ones(len(networks))
+            off = predictor.deviations(networks.depth, networks.width, unpruned)
+            good = known | (off <= POOR_LATENCY)
+            networks = networks[good] if good.any() else networks
             continue
         if not known.any():
             remedy = (
@@ -168,7 +172,9 @@ def latency_bound(fit: Fit, networks: Candidates, density: Floats, confidence: f
     """An upper limit of each network's latency: the timed one, or a predicted one with this probability."""
     found, predictor = cost(fit, LATENCY, networks, density), latency_predictor(fit)
     if predictor is not None:
-        found = np.where(_known(fit, LATENCY, networks), found, found * predictor.factor(confidence))
+        off = predictor.deviations(networks.depth, networks.width, density)
+        factor = predictor.factor(confidence, off)
+        found = np.where(_known(fit, LATENCY, networks), found, found * factor)
     return found
 
 
@@ -179,7 +185,8 @@ def latency_interval(
     predictor = latency_predictor(fit, column)
     if predictor is None or _known(fit, column, networks)[0]:
         return None
-    return predictor.interval(float(cost(fit, column, networks, density)[0]))
+    off = predictor.deviations(networks.depth, networks.width, density)
+    return predictor.interval(float(cost(fit, column, networks, density)[0]), float(off[0]))
 
 
 def other_latencies(fit: Fit, networks: Candidates, density: Floats) -> tuple[OtherLatency, ...]:

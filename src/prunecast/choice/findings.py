@@ -60,8 +60,11 @@ class CostFromTable(Finding):
     """whether pruning leaves it unchanged"""
     timed_sizes: int = 0
     """how many sizes were timed, to predict the latency of others; 0 if that is impossible"""
+    timed_untrained: bool = False
+    """whether predictions come from untrained networks"""
     deviation: float | None = None
-    """relative deviation of such predictions on timed sizes left out in turn; None if there are none"""
+    """relative deviation of such predictions on trained sizes, timed as if untrained or left out in turn; None if there
+    are none"""
     others: bool = False
     """whether other sizes were considered"""
     interval: tuple[float, float] | None = None

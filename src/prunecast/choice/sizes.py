@@ -3,8 +3,10 @@
 Sizes outside the measured range are candidates only if the question asks for them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from prunecast.laws import (
     Points,
     below,
     measured_at,
+    measured_sizes,
     outside,
     predictive,
     query,
@@ -194,15 +197,28 @@ def _grid(fit: Fit, sizes: SizeRange, depth: float | None, width: float | None) 
     """Depths × widths of the family in range; an axis that is not in the law has its measured values only."""
     if sizes is SizeRange.MEASURED and depth is None and width is None:
         return sorted({(c.depth, c.width) for c in fit.configurations})
-    depths = _depths(fit, sizes) if depth is None else [depth]
-    widths = _widths(fit, sizes) if width is None else [width]
+    known_depths, known_widths = (
+        sorted(set(measured_sizes(fit)[axis].tolist())) for axis in ("depth", "width")
+    )
+    grid_depths = _depths(known_depths, counter(fit).family, sizes) if "depth" in fit.axes else known_depths
+    grid_widths = _widths(known_widths, counter(fit).family, sizes) if "width" in fit.axes else known_widths
+    depths = grid_depths if depth is None else [depth]
+    widths = grid_widths if width is None else [width]
     return [(deep, wide) for deep in depths for wide in widths]
 
 
-def _depths(fit: Fit, sizes: SizeRange) -> list[float]:
-    known = sorted({c.depth for c in fit.configurations})
-    family = counter(fit).family
-    if family is None or "depth" not in fit.axes:
+def size_grid(
+    depths: Sequence[float], widths: Sequence[float], family: str, sizes: str
+) -> list[tuple[float, float]]:
+    """The depths and widths that are considered where these were trained; `family` may be one that is not built in."""
+    sizes, built_in = as_size_range(sizes), family if family in FAMILIES else None
+    if sizes is SizeRange.MEASURED:
+        return list(product(depths, widths))
+    return list(product(_depths(list(depths), built_in, sizes), _widths(list(widths), built_in, sizes)))
+
+
+def _depths(known: list[float], family: str | None, sizes: SizeRange) -> list[float]:
+    if family is None:
         return known
     factor = AROUND_DEPTH if sizes is SizeRange.AROUND else 1.0
     low, high = known[0] / factor, known[-1] * factor
@@ -213,15 +229,12 @@ def _depths(fit: Fit, sizes: SizeRange) -> list[float]:
     return listed
 
 
-def _widths(fit: Fit, sizes: SizeRange) -> list[float]:
-    known = sorted({c.width for c in fit.configurations})
-    if "width" not in fit.axes:
-        return known
+def _widths(known: list[float], family: str | None, sizes: SizeRange) -> list[float]:
     factor = AROUND_WIDTH if sizes is SizeRange.AROUND else 1.0
     low, high = known[0] / factor, known[-1] * factor
     count = int(np.ceil(np.log2(high / low) * PER_OCTAVE)) + 1
     grid = np.geomspace(low, high, count)
-    if counter(fit).family is not None and low >= 1 / CHANNEL_STEP:
+    if family is not None and low >= 1 / CHANNEL_STEP:
         grid = np.round(grid * CHANNEL_STEP) / CHANNEL_STEP
     else:
         grid = np.array([float(f"{width:.3g}") for width in grid])

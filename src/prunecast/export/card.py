@@ -74,7 +74,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class CardLatency:
-    """Milliseconds of one call on the CPU: predicted before the network was trained, and measured on its files."""
+    """Milliseconds of one call: predicted before the network was trained, and measured on its files."""
 
     predicted: float
     interval: tuple[float, float] | None

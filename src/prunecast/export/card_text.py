@@ -10,7 +10,7 @@ from prunecast.export.card import Card, CardLatency, Code, Start
 from prunecast.report import Fact, Grid, Section
 from prunecast.spec import n_of_m
 from prunecast.text import plural
-from prunecast.wording import in_runtime, numbers, sentences
+from prunecast.wording import in_runtime, numbers, sentences, timed_by
 
 ZEROS = (
     "The zeros are scattered over the weights. They save storage in sparse.safetensors, but they save arithmetic only "
@@ -87,8 +87,8 @@ def compared(card: Card) -> list[tuple[str, ...]]:
 def latency_verdict(found: CardLatency) -> str:
     """How latency was measured, and whether it keeps to the budget."""
     words = (
-        f"Latency is the median of many calls with {in_runtime(found.runtime, found.batch)}, on the CPU of the "
-        f"machine that made it with {plural(found.threads, 'thread')}; 80% of them took {found.low:.3g} to "
+        f"Latency is the median of many calls with {in_runtime(found.runtime, found.batch)}, "
+        f"{timed_by(found.runtime, found.threads)} on the machine that made it; 80% of them took {found.low:.3g} to "
         f"{found.high:.3g} ms."
     )
     if found.within_budget is None:

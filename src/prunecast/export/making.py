@@ -35,10 +35,10 @@ from prunecast.export.card import (
 )
 from prunecast.export.files import MASK, MODEL, ONNX, SPARSE, filled, write_network
 from prunecast.export.model_file import write_program
-from prunecast.export.onnx import missing_module, write_onnx
+from prunecast.export.onnx import write_onnx
 from prunecast.export.orders import Order, order
 from prunecast.export.program import unfused_attention
-from prunecast.export.timing import Timing, time_network
+from prunecast.export.timing import Timing, missing_runtime, time_network
 from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
 from prunecast.metric import Metric
@@ -298,7 +298,7 @@ def _hooks(model: nn.Module, layer: Any, attention: Any) -> Iterator[None]:
 def latencies_of_made(order: Order, made: Made) -> tuple[CardLatency, ...]:
     """The latencies of a made network in each runtime and batch of the table, the answer's first.
 
-    There are none if the table has none. Further latencies in ONNX Runtime are left out if it is not installed.
+    There are none if the table has none. Runtimes that this machine lacks are left out, other than the answer's.
     """
     promised, most = order.choice.answer, order.choice.question.max_latency
     if promised.latency_ms is None:
@@ -310,7 +310,7 @@ def latencies_of_made(order: Order, made: Made) -> tuple[CardLatency, ...]:
     )
     found = []
     for own in (first, *promised.other_latencies):
-        if own is not first and own.runtime == "onnx" and missing_module():
+        if own is not first and missing_runtime(own.runtime):
             continue
         name = f"{own.runtime}-{own.batch}-{how.threads}"
         (timed,) = time_network(copy.deepcopy(made.model), made.shape.image_shape, how.named(name))

@@ -1,22 +1,27 @@
 """Latency on this machine: of a made network and the unpruned one, or of every network of a plan's table.
 
-A network is called for a while to warm up, then again and again for some time. The latency is the median of these
-calls, with the range from the 10th to the 90th percentile. The values of weights do not matter, so networks are timed
-with their initial ones; levels that have the same layers are timed once.
+A network is called for a while to warm up, then again and again for some time, which is divided into parts. The latency
+is the median of the calls in the fastest part, with the range from the 10th to the 90th percentile. Weights do not
+matter, so networks are timed with their initial ones; levels that have the same layers are timed once.
+
+One thread of a CPU is timed by its processor time, which other programs change little. Several threads and GPUs are
+timed by the clock on the wall.
 """
 
+import copy
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from prunecast import families
 from prunecast.errors import PrunecastError, first_line
@@ -25,13 +30,14 @@ from prunecast.export.onnx import INPUT, exported, missing_module
 from prunecast.export.program import example, quiet
 from prunecast.pruning import Record, chain_folder
 from prunecast.spec import CHANNELS, ChainSpec
-from prunecast.sweep import Plan, chain_statuses, image_facts, inspect
+from prunecast.sweep import ChainStatus, Plan, chain_statuses, image_facts, inspect
+from prunecast.table import RUNTIMES, TIMED_WITH, Runtime, latency_column
 from prunecast.text import plain_count
 
-Runtime = Literal["torch", "onnx"]
-RUNTIMES: tuple[Runtime, ...] = ("torch", "onnx")
-FEWEST, MOST = 10, 10_000
-"""The least number of calls, however long they take."""
+PARTS = 5
+"""Latency is measured in so many parts, and the quietest one counts: other programs can only make calls slower."""
+FEWEST, MOST = 5, 10_000
+"""Calls in a part, however long they take."""
 WARM_SHARE = 0.2
 """The warm-up takes this share of the measured time."""
 
@@ -44,15 +50,17 @@ class Latency:
     batch: int
     """Images per call."""
     milliseconds: float
-    """The median over all calls."""
+    """The median over the calls of the fastest part."""
     low: float
     """The 10th percentile."""
     high: float
     """The 90th percentile."""
     calls: int
-    """0 where only the table is known that a run wrote."""
+    """In all parts; 0 where only the table is known that a run wrote."""
 
 
+Latencies = tuple[Latency, ...]
+"""The latencies of a network, by runtime and batch."""
 Level = tuple[str, int]
 """A chain's digest and the number of a level."""
 
@@ -66,13 +74,16 @@ class Timing:
     threads: int = 1
     seconds: float = 0.5
     """Of every network, runtime and batch."""
-    clock: Callable[[], float] = time.perf_counter
-    """The clock; with one thread, `time.thread_time` leaves out other programs."""
 
     @property
     def name(self) -> str:
         """The first runtime and batch with the threads, as tables name them."""
         return f"{self.runtimes[0]}-{self.batches[0]}-{self.threads}"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of latencies, each with its runtime and batch."""
+        return [latency_column(runtime, batch) for runtime, batch in product(self.runtimes, self.batches)]
 
     def named(self, name: str) -> "Timing":
         """The same with the runtime, batch and threads that a table names; unchanged if it names none."""
@@ -95,8 +106,8 @@ class Timing:
 class TimedNetwork:
     """A made network and the unpruned one of its depth and width."""
 
-    made: tuple[Latency, ...]
-    unpruned: tuple[Latency, ...]
+    made: Latencies
+    unpruned: Latencies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,20 +116,20 @@ class TimedLevel:
 
     spec: ChainSpec
     record: Record
-    latencies: tuple[Latency, ...]
+    latencies: Latencies
 
 
-def time_network(model: nn.Module, image_shape: Sequence[int], how: Timing) -> tuple[Latency, ...]:
-    """Measure a network on the CPU, in every runtime with every batch."""
-    model = model.eval()
+def time_network(model: nn.Module, image_shape: Sequence[int], how: Timing) -> Latencies:
+    """Measure a network in every runtime with every batch."""
+    shape = tuple(image_shape)
     found = []
     with _threads(how.threads):
         for runtime in how.runtimes:
-            call = _torch(model) if runtime == "torch" else _onnx(model, tuple(image_shape), how.threads)
+            prepare = _PREPARED[runtime](model.eval(), shape, how.threads)
+            clock = time.thread_time if runtime != "cuda" and how.threads == 1 else time.perf_counter
             for batch in how.batches:
-                images = example(tuple(image_shape), batch)
-                seconds = _measured(lambda call=call, images=images: call(images), how)  # type: ignore[misc]
-                low, median, high = np.percentile(seconds, (10, 50, 90)) * 1000
+                parts = _measured(prepare(example(shape, batch)), clock, how.seconds)
+                low, median, high = np.percentile(min(parts, key=statistics.median), (10, 50, 90)) * 1000
                 found.append(
                     Latency(
                         runtime=runtime,
@@ -126,7 +137,7 @@ def time_network(model: nn.Module, image_shape: Sequence[int], how: Timing) -> t
                         milliseconds=float(median),
                         low=float(low),
                         high=float(high),
-                        calls=len(seconds),
+                        calls=sum(map(len, parts)),
                     )
                 )
     return tuple(found)
@@ -142,15 +153,46 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _torch(model: nn.Module) -> Callable[[Any], object]:
-    def call(images: Any) -> object:
-        with torch.inference_mode():
-            return model(images)
-
-    return call
+Call = Callable[[], object]
+"""One call of a network, which has ended when it returns."""
+Prepare = Callable[[Tensor], Call]
+"""From images to the call that is timed."""
 
 
-def _onnx(model: nn.Module, image_shape: tuple[int, ...], threads: int) -> Callable[[Any], object]:
+def _torch(model: nn.Module, device: str, finish: Callable[[], object]) -> Prepare:
+    """PyTorch on a device; `finish` returns when the device has done what it was given.
+
+    Images are on the device before the call, and logits stay there.
+    """
+    own = copy.deepcopy(model).to(device)
+
+    def prepare(images: Tensor) -> Call:
+        there = images.to(device)
+
+        def call() -> None:
+            with torch.inference_mode():
+                own(there)
+            finish()
+
+        return call
+
+    return prepare
+
+
+def _cpu(model: nn.Module, _shape: tuple[int, ...], _threads: int) -> Prepare:
+    return _torch(model, "cpu", lambda: None)
+
+
+def _cuda(model: nn.Module, _shape: tuple[int, ...], _threads: int) -> Prepare:
+    if not torch.cuda.is_available():
+        raise PrunecastError(
+            "--runtime cuda needs a GPU, and torch finds none on this machine; measure --runtime torch on the CPU, or "
+            "run this command where the GPU is."
+        )
+    return _torch(model, "cuda", torch.cuda.synchronize)
+
+
+def _onnx(model: nn.Module, image_shape: tuple[int, ...], threads: int) -> Prepare:
     """ONNX Runtime with a network that is exported for batches of any size."""
     if missing := missing_module():
         raise PrunecastError(
@@ -169,27 +211,42 @@ def _onnx(model: nn.Module, image_shape: tuple[int, ...], threads: int) -> Calla
     options.inter_op_num_threads = 1
     with quiet():
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-
-    def call(images: Any) -> object:
-        result: object = session.run(None, {INPUT: images.numpy()})
-        return result
-
-    return call
+    return lambda images: partial(session.run, None, {INPUT: images.numpy()})
 
 
-def _measured(call: Callable[[], object], how: Timing) -> list[float]:
-    """The seconds of each call, after some calls to warm up."""
-    end = time.perf_counter() + WARM_SHARE * how.seconds
+_PREPARED: dict[Runtime, Callable[[nn.Module, tuple[int, ...], int], Prepare]] = {
+    "torch": _cpu,
+    "onnx": _onnx,
+    "cuda": _cuda,
+}
+"""By runtime, from a network, the shape of an image and a number of threads."""
+
+
+def missing_runtime(runtime: str) -> bool:
+    """Whether networks cannot be timed in this runtime here."""
+    return (
+        bool(missing_module()) if runtime == "onnx" else runtime == "cuda" and not torch.cuda.is_available()
+    )
+
+
+def _measured(call: Call, clock: Callable[[], float], seconds: float) -> list[list[float]]:
+    """The seconds of each call in each part of the time, after some calls to warm up."""
+    end = time.perf_counter() + WARM_SHARE * seconds
     for _ in range(2):
         call()
     while time.perf_counter() < end:
         call()
+    return [_part(call, clock, seconds / PARTS) for _ in range(PARTS)]
+
+
+def _part(call: Call, clock: Callable[[], float], seconds: float) -> list[float]:
+    """The seconds of each call for some time."""
     found: list[float] = []
-    end = time.perf_counter() + how.seconds
+    end = time.perf_counter() + seconds
     while len(found) < FEWEST or (time.perf_counter() < end and len(found) < MOST):
-        began = how.clock()
+        began = clock()
         call()
-        found.append(how.clock() - began)
+        found.append(clock() - began)
     return found
 
 
@@ -202,23 +259,23 @@ def time_made(folder: Path, how: Timing) -> TimedNetwork:
     return TimedNetwork(made=made, unpruned=unpruned)
 
 
-def time_table(
-    plan: Plan, store: Path, how: Timing, before: Mapping[Level, tuple[Latency, ...]] = MappingProxyType({})
-) -> Iterator[TimedLevel]:
-    """Measure the network of every finished level, in the order of the plan.
-
-    Levels that were measured `before` are not measured again, unless all were.
-    """
+def trained_chains(plan: Plan, store: Path) -> list[ChainStatus]:
+    """The chains of a plan with finished levels, in its order."""
     statuses = chain_statuses(inspect(plan, official=False).plan, store)
-    shown = [own for own in statuses if not own.left_out]
-    if {(own.chain.spec.digest, record.level) for own in shown for record in own.records} <= before.keys():
-        before = {}
-    known: dict[tuple[object, ...], tuple[Latency, ...]] = {}
-    for status in statuses:
-        if status.problem:
-            raise PrunecastError(status.problem)
-        if status.left_out or not status.records:
-            continue
+    if problem := next((own.problem for own in statuses if own.problem), ""):
+        raise PrunecastError(problem)
+    return [own for own in statuses if own.records and not own.left_out]
+
+
+def time_table(
+    chains: Sequence[ChainStatus],
+    store: Path,
+    how: Timing,
+    before: Mapping[Level, Latencies] = MappingProxyType({}),
+) -> Iterator[TimedLevel]:
+    """Measure the network of every finished level; those that were measured `before` are not measured again."""
+    known: dict[tuple[object, ...], Latencies] = {}
+    for status in chains:
         spec, (shape, num_classes) = status.chain.spec, image_facts(status.chain)
         whole = build({**vars(spec), "num_classes": num_classes, "image_shape": shape})
         for record in status.records:
@@ -244,19 +301,31 @@ def latency_columns(latencies: Sequence[Latency], how: Timing) -> dict[str, floa
         "latency_high_ms": first.high,
         "timed_with": how.name,
     }
-    return columns | {f"latency_ms_{own.runtime}_{own.batch}": own.milliseconds for own in others}
+    return columns | {latency_column(own.runtime, own.batch): own.milliseconds for own in others}
 
 
-def latencies_of(row: Mapping[str, str | None], how: Timing) -> tuple[Latency, ...] | None:
+def fastest(same: Sequence[Latencies]) -> Latencies:
+    """Of several measurements of a network, the fastest in each runtime with each batch."""
+    return tuple(min(own, key=lambda latency: latency.milliseconds) for own in zip(*same, strict=True))
+
+
+def latencies_of(row: Mapping[str, str | None], how: Timing) -> Latencies | None:
     """What `latency_columns` wrote into a row; None where networks were not timed, or in another way."""
-    if row.get("timed_with") != how.name:
+    return read_latencies(row, how, {how.columns[0]: ("latency_ms", "latency_low_ms", "latency_high_ms")})
+
+
+def read_latencies(
+    row: Mapping[str, str | None],
+    how: Timing,
+    named: Mapping[str, tuple[str, str, str]] = MappingProxyType({}),
+) -> Latencies | None:
+    """The latencies in a row; `named` has the columns of median, 10th and 90th percentile where there are several."""
+    if row.get(TIMED_WITH) != how.name:
         return None
     found = []
-    for place, (runtime, batch) in enumerate(product(how.runtimes, how.batches)):
-        other = f"latency_ms_{runtime}_{batch}"
-        columns = (other, other, other) if place else ("latency_ms", "latency_low_ms", "latency_high_ms")
+    for column, (runtime, batch) in zip(how.columns, product(how.runtimes, how.batches), strict=True):
         try:
-            median, low, high = (float(row.get(column) or "") for column in columns)
+            median, low, high = (float(row.get(own) or "") for own in named.get(column, (column,) * 3))
         except ValueError:
             return None
         found.append(Latency(runtime=runtime, batch=batch, milliseconds=median, low=low, high=high, calls=0))

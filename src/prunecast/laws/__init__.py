@@ -39,7 +39,7 @@ from prunecast.laws.law import (
     starts,
     unregister,
 )
-from prunecast.laws.points import AXES, Floats, Integers, Mask, Points, measured
+from prunecast.laws.points import AXES, CostCurves, Floats, Integers, Mask, Points, UntrainedSize, measured
 from prunecast.laws.predict import Prediction
 from prunecast.laws.predictive import average, predictive, query
 from prunecast.laws.result import Fit, from_json, load
@@ -78,6 +78,7 @@ __all__ = [
     "SLACK",
     "Comparison",
     "Configuration",
+    "CostCurves",
     "DenseLaw",
     "Deviation",
     "Fit",
@@ -100,6 +101,7 @@ __all__ = [
     "SizeCurve",
     "Split",
     "Trust",
+    "UntrainedSize",
     "Verdict",
     "average",
     "below",

@@ -9,7 +9,7 @@ from prunecast.laws import findings
 from prunecast.laws.dense import DenseLaw
 from prunecast.laws.deviations import Deviation, NoiseFloor
 from prunecast.laws.law import Law, PruningForm, Role, get_law, inner, restored
-from prunecast.laws.points import Floats
+from prunecast.laws.points import Floats, UntrainedSize
 from prunecast.metric import Metric
 
 
@@ -152,6 +152,8 @@ class FittedLaw:
     """the table that the law was fitted to: its name, digest, family, dataset, method and recipe"""
     options: dict[str, str]
     """how the fit was made"""
+    untrained: tuple[UntrainedSize, ...] = ()
+    """sizes that were timed without training, from which latencies of other sizes are predicted"""
 
     @property
     def _law(self) -> Law:

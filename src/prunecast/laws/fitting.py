@@ -48,6 +48,7 @@ from prunecast.laws.points import (
     costs,
     measured,
     never_pruned,
+    untrained_sizes,
 )
 from prunecast.laws.result import Fit
 from prunecast.laws.solver import Objective, Optimum, find_optimum, solve_parts
@@ -355,6 +356,7 @@ def _assembled(
             timed_with=table.timed_with,
         ),
         options=options,
+        untrained=untrained_sizes(table),
     )
 
 

@@ -281,6 +281,28 @@ def costs(table: Table) -> dict[Size, CostCurves]:
     return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class UntrainedSize:
+    """A size that was timed without training: what its networks cost, unpruned and with channels removed."""
+
+    depth: float
+    width: float
+    costs: CostCurves
+
+
+def untrained_sizes(table: Table) -> tuple[UntrainedSize, ...]:
+    """The sizes that were timed without training."""
+    if table.untrained is None:
+        return ()
+    found = []
+    for place, rows in table.untrained.sort_values("density").groupby(["depth", "width"]):
+        (depth, width), density = np.array(place, dtype=float), rows["density"].tolist()
+        columns = [name for name in map(str, rows.columns) if name not in ("depth", "width", "density")]
+        costs = {name: tuple(zip(density, rows[name].tolist(), strict=True)) for name in columns}
+        found.append(UntrainedSize(depth=float(depth), width=float(width), costs=costs))
+    return tuple(found)
+
+
 def _cost_curve(rows: pd.DataFrame, values: "pd.Series[float]") -> tuple[tuple[float, float], ...]:
     levels = rows.assign(cost=values).groupby("level")[["density", "cost"]].mean()
     pairs = zip(levels["density"].tolist(), levels["cost"].tolist(), strict=True)

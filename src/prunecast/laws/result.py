@@ -1,5 +1,6 @@
 """A fit: what was found, with predictions, statistics and its file."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from prunecast.laws.dense import DELTAS, DENSE_PARAMETERS, DenseLaw
 from prunecast.laws.deviations import REGIONS
 from prunecast.laws.fitted import Alternative, Configuration, FittedLaw, Spread
 from prunecast.laws.law import Role, get_law, source_of
+from prunecast.laws.points import CostCurves
 from prunecast.laws.predict import Prediction, predict
 from prunecast.laws.predictive import inputs_of
 from prunecast.laws.saved import value_of
@@ -144,7 +146,9 @@ class Fit(FittedLaw, Plottable):
         return saved.headed(self._fields())
 
     def _fields(self) -> dict[str, Any]:
-        body = {name: value for name, value in vars(self).items() if name not in ("configurations", "dense")}
+        own = ("configurations", "dense", "untrained")
+        body = {name: value for name, value in vars(self).items() if name not in own}
+        untrained = {"untrained": [vars(one) for one in self.untrained]} if self.untrained else {}
         return {
             **body,
             "law_source": source_of(self.law),
@@ -171,6 +175,7 @@ class Fit(FittedLaw, Plottable):
                 "possible": [[round(float(x), 6) for x in row] for row in self.spread.possible],
             },
             "alternatives": [asdict(one) for one in self.alternatives],
+            **untrained,
         }
 
 
@@ -208,7 +213,7 @@ def _rebuilt(body: dict[str, Any], place: str) -> Fit:
 
 def _fit(body: dict[str, Any]) -> Fit:
     hints, own = saved.typed_fields(Fit)
-    given = [name for name in own if name in body or name != "alternatives"]
+    given = [name for name in own if name in body or name not in ("alternatives", "untrained")]
     values = {name: value_of(hints[name], body[name], name) for name in given if name != "findings"}
     found = Fit(**values, findings=tuple(findings.from_json(one) for one in body["findings"]))
     spread = replace(found.spread, possible=found.spread.possible.reshape(-1, len(found.spread.centre)))
@@ -251,6 +256,8 @@ def _check(fit: Fit) -> None:
         "dense": fit.dense is None or _usable_dense(fit.dense),
         "noise_floor": fit.noise_floor is None or _within([*vars(fit.noise_floor).values()], 0.0),
         "configurations": bool(fit.configurations) and _usable_configurations(fit),
+        "untrained": _within([(own.depth, own.width) for own in fit.untrained])
+        and _usable_costs([own.costs for own in fit.untrained]),
     }
     wrong = [*_unusable(fit), *(name for name, usable in right.items() if not usable)]
     if wrong:
@@ -303,8 +310,6 @@ def _usable_configurations(fit: Fit) -> bool:
     curves = np.array([row for c in fit.configurations for row in c.curve]).reshape(-1, 3)
     densities = np.array([c.lowest_density for c in fit.configurations])
     others = [c.never_pruned for c in fit.configurations if c.never_pruned is not None]
-    spent = [pair for c in fit.configurations for curve in c.costs.values() for pair in curve]
-    costs = np.array(spent, dtype=float).reshape(-1, 2)
     highest = min(fit.metric.highest, LARGEST)
     return (
         _within(sizes)
@@ -314,16 +319,21 @@ def _usable_configurations(fit: Fit) -> bool:
         and _within(curves[:, 0], SMALLEST, 1.0)
         and _within(curves[:, 1], SMALLEST, highest)
         and _within(others, 0.0)
-        and _within(costs)
-        and _within(costs[:, 0], SMALLEST, 1.0)
-        and all(_usable_costs(c) for c in fit.configurations)
+        and _usable_costs([c.costs for c in fit.configurations])
     )
 
 
-def _usable_costs(configuration: Configuration) -> bool:
+def _usable_costs(every: Sequence[CostCurves]) -> bool:
+    """Whether all costs can have been measured, at the same densities within a size."""
+    spent = [pair for costs in every for curve in costs.values() for pair in curve]
+    values = np.array(spent, dtype=float).reshape(-1, 2)
+    return _within(values) and _within(values[:, 0], SMALLEST, 1.0) and all(map(_usable_curves, every))
+
+
+def _usable_curves(costs: CostCurves) -> bool:
     """Whether all costs are known columns and given at the same densities, from the lowest up."""
-    densities = [tuple(density for density, _ in curve) for curve in configuration.costs.values()]
-    known = all(name in COSTS or other_latency(name) for name in configuration.costs)
+    densities = [tuple(density for density, _ in curve) for curve in costs.values()]
+    known = all(name in COSTS or other_latency(name) for name in costs)
     return known and all(
         own == densities[0] and own and all(low <= high for low, high in pairwise(own)) for own in densities
     )

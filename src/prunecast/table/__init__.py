@@ -7,10 +7,14 @@ from prunecast.table.columns import (
     CONFIGURATION,
     COSTS,
     COUNTS,
+    RUNTIMES,
+    TIMED_WITH,
+    Runtime,
     other_latency,
     synonyms,
 )
 from prunecast.table.table import Table, as_table, read
+from prunecast.table.untrained import UNTRAINED, latency_column, untrained_path
 from prunecast.table.values import LARGEST, TINY
 
 __all__ = [
@@ -19,13 +23,19 @@ __all__ = [
     "COSTS",
     "COUNTS",
     "LARGEST",
+    "RUNTIMES",
+    "TIMED_WITH",
     "TINY",
+    "UNTRAINED",
+    "Runtime",
     "Table",
     "TableError",
     "as_table",
     "findings",
+    "latency_column",
     "other_latency",
     "read",
     "shipped",
     "synonyms",
+    "untrained_path",
 ]

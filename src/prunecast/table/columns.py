@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,9 @@ COUNTS = ("parameters", "weights", "nonzero")
 LATENCY = "latency_ms"
 COSTS = ("remaining_parameters", "bytes", "multiply_adds", LATENCY)
 """Optional columns with the cost of a row's network, which choices read."""
-RUNTIMES = ("torch", "onnx")
-"""Runtimes in which networks are timed."""
+Runtime = Literal["torch", "onnx", "cuda"]
+RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
+"""Runtimes in which networks are timed: PyTorch and ONNX Runtime on a CPU, PyTorch on a GPU."""
 TIMED_WITH = "timed_with"
 """An optional column that says how latencies were measured: runtime, batch and threads, joined by hyphens."""
 

@@ -37,6 +37,7 @@ from prunecast.table.findings import ChanceAssumed, TooLargeLeftOut
 from prunecast.table.parse import Places, numbered, read_file, refuse_repeated
 from prunecast.table.prepare import last_axes, prepare
 from prunecast.table.selection import matching, selected
+from prunecast.table.untrained import read_untrained
 from prunecast.table.values import SHARE, as_numbers, checked
 from prunecast.text import plural
 
@@ -66,6 +67,8 @@ class Table:
     """what was renamed, converted, assumed or left out"""
     selected: bool = False
     """whether networks that are too large for their data were left out"""
+    untrained: pd.DataFrame | None = None
+    """latencies of sizes that `prunecast time` timed without training; None where it did not"""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -273,7 +276,7 @@ def read(
     raw = replace(raw, findings=(*melted, *prepared.findings, *sizes, *raw.findings)).where(where or {})
     frame, found = canonical_frame(raw)
     guess, assumed = _chance(frame, kind, chance, raw.places)
-    return Table(
+    found_table = Table(
         frame=frame,
         metric=kind,
         source=name,
@@ -282,6 +285,9 @@ def read(
         columns=frozenset(raw.bound) | (set(COUNTS) & set(frame.columns)),
         findings=(*found, *assumed),
     )
+    if isinstance(source, pd.DataFrame):
+        return found_table
+    return replace(found_table, untrained=read_untrained(Path(source), found_table.timed_with))
 
 
 def _largest(frame: pd.DataFrame) -> dict[str, float]:

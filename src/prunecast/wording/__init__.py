@@ -10,6 +10,7 @@ from prunecast.wording.choice import (
     network_name,
     out_of_reach,
     promise,
+    timed_by,
     unit,
 )
 from prunecast.wording.core import finding_as_json, sentence, sentences
@@ -32,6 +33,7 @@ __all__ = [
     "sentences",
     "study_as_json",
     "table",
+    "timed_by",
     "unit",
     "verdict_numbers",
     "verdict_sentence",

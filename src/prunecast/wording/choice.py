@@ -93,8 +93,15 @@ def unit(naming: Naming, minimise: Measure) -> str:
 
 def in_runtime(runtime: str, batch: int) -> str:
     """The batch and runtime of a latency: 64 images in ONNX Runtime."""
-    name = {"torch": "PyTorch", "onnx": "ONNX Runtime"}.get(runtime, runtime)
+    name = {"torch": "PyTorch", "onnx": "ONNX Runtime", "cuda": "PyTorch on a GPU"}.get(runtime, runtime)
     return f"{plural(batch, 'image')} in {name}"
+
+
+def timed_by(runtime: str, threads: int) -> str:
+    """Which time a latency is."""
+    if runtime == "cuda":
+        return "wall-clock time on a GPU"
+    return "processor time of one CPU thread" if threads == 1 else f"wall-clock time on {threads} CPU threads"
 
 
 def _size(count: float | None, share: float | None, measure: Measure) -> str:
@@ -310,14 +317,14 @@ def _cost(finding: findings.CostFromTable, metric: Metric) -> str:
 
 def _predicted_latency(finding: findings.CostFromTable, deviation: float) -> str:
     """Which latencies are predicted, and how good such predictions are."""
-    off = (
-        f"Predictions for the {finding.timed_sizes} timed sizes, each left out in turn, are "
-        f"{numbers.percent(deviation)} off"
-    )
+    checked = "timed as if untrained" if finding.timed_untrained else "each left out in turn"
+    sizes = f"{finding.timed_sizes} {'trained' if finding.timed_untrained else 'timed'} sizes"
+    off = f"Predictions for the {sizes}, {checked}, are {numbers.percent(deviation)} off"
     poor = deviation > POOR_LATENCY
     if finding.interval is not None:
         low, high = (f"{end:.3g}" for end in finding.interval)
-        text = f"This size was not timed. Its latency is predicted: 95% of such networks take {low} to {high} ms."
+        what = "was timed untrained" if finding.timed_untrained else "was not timed"
+        text = f"This size {what}. Its latency is predicted: 95% of such networks take {low} to {high} ms."
         advice = f", which is more than {POOR_LATENCY:.0%}, so time the network before you rely on it"
         return f"{text} {off}{advice if poor else ''}."
     if finding.others:

@@ -312,6 +312,15 @@ def test_an_answer_says_that_its_size_was_timed_untrained(tmp_path):
     assert answer.latency_interval == pytest.approx(found.answer.latency_interval)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.45, 0.6, 0.75, 0.9])
+def test_every_budget_above_the_fastest_network_is_kept(tmp_path, share):
+    fit = laws.fit(timed_untrained(tmp_path, noise=0.05), law="eq2")
+    wide = size_grid(DEPTHS, WIDTHS, "", "within")[-2][1]
+    most = share * uneven(20, wide, 1.0)
+    answer = choose(fit, max_latency=most, depth=20, width=wide).answer
+    assert answer.latency_ms <= most
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

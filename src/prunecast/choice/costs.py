@@ -32,6 +32,8 @@ COLUMNS = {
     Measure.MULTIPLY_ADDS: "multiply_adds",
 }
 REMAINING = "remaining_parameters"
+TRIED = 256
+"""Densities of a network that are tried to keep to a budget where its latency is predicted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,15 +255,16 @@ def highest_density(
     A latency that is predicted stays below with this probability.
     """
     found, known = np.zeros(len(networks)), _known(fit, COLUMNS[measure], networks)
-    grid = _densities(fit, measure)
+    grid, budget = _densities(fit, measure), np.log(most) + 1e-12
     for place, index in enumerate(networks.own):
-        if known[place]:
-            there, values = np.log(np.array(fit.configurations[index].costs[COLUMNS[measure]])).T
-        else:
+        if not known[place]:
             same: Integers = np.full(len(grid), place)
-            there, values = np.log(grid), np.log(latency_bound(fit, networks[same], grid, confidence))
+            bound = np.maximum.accumulate(np.log(latency_bound(fit, networks[same], grid, confidence)))
+            within = int(np.searchsorted(bound, budget, side="right"))
+            found[place] = grid[within - 1] if within else 0.0
+            continue
+        there, values = np.log(np.array(fit.configurations[index].costs[COLUMNS[measure]])).T
         rising = np.maximum.accumulate(values)
-        budget = np.log(most) + 1e-12
         if rising[-1] <= budget:
             found[place] = 1.0
         elif rising[0] <= budget:
@@ -272,6 +275,7 @@ def highest_density(
 
 
 def _densities(fit: Fit, measure: Measure) -> Floats:
-    """All densities at which a cost was measured, from the lowest up."""
+    """The densities of predicted networks to try: from the lowest measured one up."""
     curves = [c.costs.get(COLUMNS[measure], ()) for c in fit.configurations]
-    return np.array(sorted({density for curve in curves for density, _ in curve}))
+    lowest = min((density for curve in curves for density, _ in curve), default=1.0)
+    return np.append(np.geomspace(lowest, 1, TRIED)[:-1], 1.0)

@@ -1,4 +1,4 @@
-"""A search on the workers of a cluster, and what the same store tells a search in this process."""
+"""A search in the workers of a cluster, compared with a search in this process."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def grid() -> Plan:
 def looked(
     store: Path, wanted: Search, executor: Executor, chains: int
 ) -> tuple[list[Round], list[Progress]]:
-    """The rounds of a search, and the levels that were finished meanwhile."""
+    """The rounds of a search, and the levels that it finished."""
     events = list(search(grid(), store, wanted, executor=executor, chains=chains))
     assert not [event for event in events if isinstance(event, Failed)]
     rounds = [event for event in events if isinstance(event, Round)]
@@ -34,7 +34,7 @@ def looked(
 
 
 def check_search(store: Path, executor: Executor) -> None:
-    """A search keeps its budget on a cluster, goes on there, and decides as a search in this process does."""
+    """A search on a cluster keeps its budget, continues, and decides like a search in this process."""
     first = Search(targets=(0.6,), law="eq2", budget=Budget(training_runs=4))
     rounds, finished = looked(store, first, executor, 2)
     assert rounds[-1].stop is Stop.TRAINING_RUNS

@@ -1,4 +1,4 @@
-"""A real Ray cluster of several nodes on this machine, started and killed by the tests, and what workers do."""
+"""A real Ray cluster of several nodes on this machine, which tests start and kill, and functions for its workers."""
 
 import contextlib
 import fcntl
@@ -29,14 +29,14 @@ SETTINGS = {
 
 
 def need_ray():
-    """Leave the tests of a module out where there is no Ray, and say how to get it."""
+    """Skip the tests of a module if Ray is missing, and say how to install it."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install 'prunecast[ray]'", allow_module_level=True)
 
 
 @contextlib.contextmanager
 def settings():
-    """Ray's files in a folder of their own, with a name that is short enough for a socket."""
+    """A folder for Ray's files whose name is short enough for a socket."""
     folder = tempfile.mkdtemp(prefix="rays")
     names = {**SETTINGS, "RAY_TMPDIR": folder}
     before = {name: os.environ.get(name) for name in (*names, "RAY_ADDRESS")}
@@ -55,7 +55,7 @@ def settings():
 
 
 def end_orphans(folder):
-    """End what raylets that were killed have left of this cluster; Ray's agents may outlive them."""
+    """End processes of this cluster that outlive killed raylets, such as Ray's agents."""
     for own in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             of_ray = (own / "cmdline").read_bytes().startswith(b"ray::")
@@ -64,7 +64,7 @@ def end_orphans(folder):
 
 
 class Nodes:
-    """A head that drivers connect to, and other nodes that come and go."""
+    """A head that drivers connect to, and other nodes that start and end."""
 
     def __init__(self, cluster):
         self.cluster, self.address = cluster, cluster.address
@@ -102,7 +102,7 @@ def two_nodes():
 
 
 def end(job, store):
-    """Bring a chain to its end, as if it had diverged at once; what a worker says of it."""
+    """End a chain as if it had diverged at once; return the worker's outcome."""
     records = [_record(0)]
     with chain_folder(store, job.chain.spec).locked():
         chain_folder(store, job.chain.spec).write_records(records)
@@ -127,7 +127,7 @@ def free(jobs, store):
 
 
 def note(jobs, store, *, device, packed, most_width, loaded):
-    """Write down how a worker was started."""
+    """Record how a worker was started."""
     path = store / f"noted-{os.getpid()}.json"
     assert not path.exists(), "what a process has on a GPU would stay there"
     given = {"device": device, "packed": packed, "most_width": most_width}
@@ -148,7 +148,7 @@ def end_all(jobs, store, **_):
 
 
 def alone(jobs, store, **_):
-    """Write down that another worker is at work at the same time."""
+    """Record that another worker is running at the same time."""
     with (store / "alone").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,7 +160,7 @@ def alone(jobs, store, **_):
 
 
 def sleep_once(jobs, store, **_):
-    """Work for ever, but for the first time only."""
+    """Run without end, but only the first time."""
     for number in range(2):
         with contextlib.suppress(FileExistsError):
             (store / f"slept-{number}").touch(exist_ok=False)
@@ -169,7 +169,7 @@ def sleep_once(jobs, store, **_):
 
 
 def stubborn(jobs, store, **_):
-    """Go on whatever comes."""
+    """Ignore every signal."""
     while True:
         with contextlib.suppress(BaseException):
             time.sleep(3600)
@@ -177,7 +177,7 @@ def stubborn(jobs, store, **_):
 
 
 def packed(jobs, store, **_):
-    """Run a fleet, and let the time be over when its first level is there."""
+    """Run a fleet whose time is over at its first level."""
     for outcome in work(jobs, store, packed=True):
         yield outcome
         signal.setitimer(signal.ITIMER_REAL, 0.01)

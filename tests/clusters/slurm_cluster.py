@@ -1,4 +1,4 @@
-"""A Slurm cluster of two nodes on one machine: real daemons, each node in namespaces of its own."""
+"""A Slurm cluster of two nodes on one machine: real daemons, each node in its own namespaces."""
 
 import contextlib
 import getpass
@@ -67,7 +67,7 @@ return slurm.SUCCESS
 
 
 def why_not():
-    """Why there can be no cluster here; empty where there can."""
+    """Why a cluster cannot run here; empty if it can."""
     missing = [name for name in DAEMONS if shutil.which(name) is None]
     if missing:
         return f"{missing[0]} is not installed; the remedy: {REMEDY}"
@@ -82,7 +82,7 @@ def why_not():
 
 
 def _free_ports(count):
-    """Ports in a row that nobody listens on; another test process begins elsewhere."""
+    """Consecutive free ports; other test processes start elsewhere."""
     for first in range(20000 + os.getpid() % 20000, 60000, count):
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             for port in range(first, first + count):
@@ -92,7 +92,7 @@ def _free_ports(count):
 
 
 class Cluster:
-    """Munge, Slurm's controller and two nodes that can be killed whole."""
+    """Munge, Slurm's controller, and two nodes that can be killed as a whole."""
 
     def __init__(self, root):
         self.root = root

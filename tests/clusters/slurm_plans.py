@@ -1,4 +1,4 @@
-"""Small plans for a Slurm cluster, and the drivers of them."""
+"""Small plans for a Slurm cluster, and their drivers."""
 
 import os
 from functools import partial
@@ -41,7 +41,7 @@ def executor(at_once=6, minutes=30, **others):
 
 
 def drive_and_tell(text, store, configuration, pipe):
-    """A driver of its own process, which says when the first level is there."""
+    """A driver in its own process, which reports the first level."""
     os.environ["SLURM_CONF"] = configuration
     for event in run_plan(planned(text), store, executor=executor()):
         if pipe is not None:

@@ -38,7 +38,7 @@ def nodes():
 
 @pytest.fixture
 def on_nodes(nodes):
-    """The executor, connected to the cluster for as long as may be: a connection has workers of its own."""
+    """The executor, with one connection to the cluster for all tests: each connection has its own workers."""
     ray = ray_module()
     if not ray.is_initialized():
         ray.init(nodes.address, log_to_driver=False, logging_level="ERROR")
@@ -148,7 +148,7 @@ def mounts_are_permitted():
 
 @contextlib.contextmanager
 def strange_node(nodes, before):
-    """A node of three CPUs that was started by a shell after it had done something else."""
+    """A node of three CPUs; its shell runs another command first."""
     import ray
 
     start = f"exec {Path(sys.executable).parent / 'ray'} start --address {nodes.address} --num-cpus 3 --block"

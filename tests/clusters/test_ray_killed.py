@@ -19,7 +19,7 @@ PROCESSES.set_forkserver_preload(["prunecast.clusters.ray"])
 
 
 def drive_and_tell(text, store, address, environment, pipe):
-    """A driver on the cluster's head; it says what happens as it happens."""
+    """A driver on the cluster's head; it reports events as they happen."""
     os.environ.update(environment)
     from prunecast.clusters.ray import RayBackend
 
@@ -35,7 +35,7 @@ def running(plan, store):
 
 
 class Killer:
-    """Kills workers, nodes and a driver in random order at random moments, while some chain is in work."""
+    """Kills workers, nodes and a driver in random order at random moments while a chain is running."""
 
     def __init__(self, nodes):
         self.nodes, self.moments = nodes, random.SystemRandom()
@@ -57,7 +57,7 @@ class Killer:
 
 
 def driven(store, nodes, killer):
-    """Run a driver to its end, or to its death; how it ended and what it said."""
+    """Run a driver until it ends or dies; return how it ended and what it printed."""
     plan, (here, there) = parsed(LONG), PROCESSES.Pipe(duplex=False)
     driver = PROCESSES.Process(
         target=drive_and_tell, args=(LONG, store, nodes.address, dict(os.environ), there)

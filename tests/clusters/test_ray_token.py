@@ -1,4 +1,4 @@
-"""What a cluster started here lets in: nobody without its token, and no modules of the current folder."""
+"""A cluster that is started here refuses clients without its token, and imports nothing from the current folder."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ def test_the_oldest_ray_is_the_one_that_the_package_asks_for():
 
 @pytest.fixture
 def environment(tmp_path):
-    """A home of its own, so that no other cluster's token is found."""
+    """An empty home folder, so that no other cluster's token is found."""
     own = {name: value for name, value in os.environ.items() if name not in ("RAY_AUTH_MODE", "RAY_ADDRESS")}
     (tmp_path / "home").mkdir()
     return {**own, "HOME": str(tmp_path / "home")}

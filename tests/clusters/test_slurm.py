@@ -55,7 +55,7 @@ def until(holds, seconds=90):
 
 @contextlib.contextmanager
 def driver(text, store):
-    """A driver in a process of its own, once it has told its first level."""
+    """A driver in its own process, after it has reported its first level."""
     here, there = PROCESSES.Pipe(duplex=False)
     process = PROCESSES.Process(target=drive_and_tell, args=(text, store, os.environ["SLURM_CONF"], there))
     process.start()
@@ -70,7 +70,7 @@ def driver(text, store):
 
 
 def strike(cluster, kind, process, chance):
-    """Kill something at random; whether there was anything to kill."""
+    """Kill something at random; return whether there was anything to kill."""
     if kind == "driver":
         process.kill()
         process.join()
@@ -135,7 +135,7 @@ def test_a_sweep_whose_workers_nodes_and_drivers_die_gives_the_table_of_an_unbro
 
 
 def submitted(cluster):
-    """Every element that was ever submitted, also those that have left the queue."""
+    """Every element that was ever submitted, also those that left the queue."""
     return set(cluster.ask("squeue", "--noheader", "--array", "--states=all", "--format=%i").split())
 
 

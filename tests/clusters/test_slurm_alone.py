@@ -29,7 +29,7 @@ def jobs_of(text):
 
 
 def describe(store, store_id, jobs, code=None, work=work):
-    """Write down what the worker of a job is told."""
+    """Write the instructions for the worker of a job."""
     store.mkdir(exist_ok=True)
     spec = WorkerSpec(
         jobs=tuple(jobs), store=store, store_id=store_id, code=code or code_version(), work=work
@@ -68,7 +68,7 @@ def test_a_worker_that_is_told_to_stop_does_so_at_once_and_the_next_goes_on_from
 
 
 def in_this_process(folder):
-    """Do a job here, and have the signals afterwards that were here before."""
+    """Run a job in this process, and restore the signal handlers."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)}
     try:
         run_job(folder, 0)

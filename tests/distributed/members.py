@@ -1,4 +1,4 @@
-"""Real processes in a real gloo group, and the trainings that they share."""
+"""Real processes in a real gloo group, and training runs that they share."""
 
 import dataclasses
 import multiprocessing
@@ -81,7 +81,7 @@ def _member(pipe, port, rank, size, function, arguments):
 
 
 class Doubled:
-    """The same examples in float64, perhaps as if every batch were read from files."""
+    """The same examples in float64, optionally as if every batch were read from files."""
 
     def __init__(self, source, streams=False):
         self.source, self.labels, self.image_shape = source, source.labels, source.image_shape

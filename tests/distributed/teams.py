@@ -1,4 +1,4 @@
-"""Small chains for teams, and what looks at their processes."""
+"""Small chains for process groups, and functions that inspect their processes."""
 
 import dataclasses
 import os
@@ -56,14 +56,14 @@ def plan(text=PLAN):
 
 
 def unbroken(team, store):
-    """The chain from beginning to end, by a member of a team or by one process."""
+    """A whole chain, trained by a member of a group or by one process."""
     if team.rank:
         follow_chain(CHAIN, store, data.load("digits"), team)
     return list(run_chain(CHAIN, store, lambda: data.load("digits"), rules=RULES, group=team))
 
 
 def members(starter):
-    """The processes of a team by rank, found among the children of whoever started it."""
+    """The processes of a group by rank, found among the children of its starter."""
     children = Path(f"/proc/{starter}/task").glob("*/children")
     found = sorted(int(pid) for file in children for pid in file.read_text().split())
     return [pid for pid in found if b"prunecast.distributed.member" in _command(pid)]
@@ -77,7 +77,7 @@ def _command(pid):
 
 
 def gone(pid):
-    """Whether a process has ended, be it waited for or not."""
+    """Whether a process has ended, waited for or not."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -85,7 +85,7 @@ def gone(pid):
 
 
 def free(folder):
-    """Whether nobody holds a chain; a thread of a dying process may hold it a moment longer than the first."""
+    """Whether no process holds a chain; a thread of a dying process may hold it a moment longer."""
     try:
         with folder.locked():
             return True
@@ -94,7 +94,7 @@ def free(folder):
 
 
 def until(condition, seconds=300):
-    """Wait for a condition that must come true."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -102,6 +102,6 @@ def until(condition, seconds=300):
 
 
 def start_and_tell(store, pipe):
-    """A starter in a process of its own, which may be killed."""
+    """A starter in its own process, which may be killed."""
     for record in run_group(task(store)):
         pipe.send((os.getpid(), record.level))

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="ne
 
 
 def kill_one(rank, folder):
-    """Kill a member in the middle of a level, where only the checkpoint knows how far it was."""
+    """Kill a member in the middle of a level, when only the checkpoint shows its progress."""
     until(folder.checkpoint.exists)
     os.kill(members(os.getpid())[rank], signal.SIGKILL)
 
@@ -51,7 +51,7 @@ def files(store):
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    """The chain unbroken: by one process, and by a team of two."""
+    """The chain without interruption, trained by one process and by a group of two."""
     one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
     unbroken(ALONE, one)
     in_a_team(2, unbroken, two, heard=1)

@@ -1,4 +1,4 @@
-"""A small grid on digits whose levels take a fraction of a second, and a search over it in a process of its own."""
+"""A small grid on digits whose levels take a fraction of a second, and a search over it."""
 
 from pathlib import Path
 

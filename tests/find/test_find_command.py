@@ -37,7 +37,7 @@ def _run(folder: Path, *words: str):
 
 
 def folded(page: str) -> list[str]:
-    """The titles of the lists that the page folds, without the answers'."""
+    """The titles of the folded lists of the page, without those of answers."""
     return [title for title in re.findall(r"<summary>(.*?)</summary>", page) if "answers" not in title]
 
 

@@ -1,4 +1,4 @@
-"""A real search on digits: it trains part of the grid, goes on where it was stopped or killed, and keeps its budget."""
+"""A real search on digits trains part of the grid, continues after a stop or a kill, and keeps its budget."""
 
 import multiprocessing
 import random

@@ -1,4 +1,4 @@
-"""Networks of a user's own, which plans in the tests name `own_models:...`."""
+"""A user's own networks, which plans in the tests name `own_models:...`."""
 
 import itertools
 
@@ -33,7 +33,7 @@ kept.own_init = True  # type: ignore[attr-defined]
 
 
 class Choosy(nn.Module):
-    """Decides by the values of its input what to compute."""
+    """Computes something that depends on the values of its input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return -x if x.sum() > 0 else x

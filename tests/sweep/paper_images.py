@@ -1,4 +1,4 @@
-"""Small images in the real on-disk formats of the paper's datasets: a class is a colour under noise."""
+"""Small images in the file formats of the paper's datasets: each class is a colour with noise."""
 
 import pickle
 import tarfile
@@ -11,7 +11,7 @@ TRAIN, TEST = 140, 40
 
 
 def images(count, classes, height, width, seed):
-    """Bytes of shape N, H, W, 3, and labels that go round the classes."""
+    """Bytes of shape N, H, W, 3, and labels that cycle through the classes."""
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % classes
     colours = np.random.default_rng(7).integers(40, 216, (classes, 1, 1, 3))

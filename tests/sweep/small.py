@@ -1,4 +1,4 @@
-"""Tiny sweeps on digits, and what drives them in processes that may be killed."""
+"""Tiny sweeps on digits, and drivers in processes that tests kill."""
 
 import sys
 from functools import partial
@@ -56,7 +56,7 @@ def parsed(text, folder=Path()):
 
 
 def on_processes(*devices, packed=False):
-    """What runs chains in worker processes, two unless devices are given."""
+    """An executor with worker processes, two unless devices are given."""
     return partial(drive, backend=partial(Processes, devices or ("cpu", "cpu"), packed=packed))
 
 
@@ -70,7 +70,7 @@ def table(plan, store):
 
 
 def drive_and_tell(text, store, pipe):
-    """A driver with two workers; it says when it begins and when the first level is there."""
+    """A driver with two workers; it reports its start and the first level."""
     pipe.send("begun")
     for event in run_plan(parsed(text), store, executor=on_processes()):
         if pipe is not None:

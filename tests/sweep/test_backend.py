@@ -24,7 +24,7 @@ from prunecast.sweep.run import unfinished
 
 
 class Recorded(Backend):
-    """Writes down which workers are started, and runs them one after the other in this process."""
+    """Records which workers are started, and runs them one after the other in this process."""
 
     def __init__(self, slots=2):
         self.slots, self.specs, self.over = slots, [], []
@@ -103,7 +103,7 @@ def test_no_more_workers_than_the_plan_allows_over_all_kinds(tmp_path):
 
 
 class Told:
-    """A process that writes down how long somebody waits for it."""
+    """A process that records how long it is waited for."""
 
     def __init__(self):
         self.waited = []

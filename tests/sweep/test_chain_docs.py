@@ -1,4 +1,4 @@
-"""The plans that the guides and the reference show are plans, and name what there is."""
+"""The plans in the guides and the reference can be read, and name existing keys and functions."""
 
 import re
 import tomllib
@@ -28,7 +28,7 @@ def test_the_plan_of_the_guide_is_a_plan():
 
 
 def test_the_parts_of_plans_that_guides_show_are_accepted():
-    """A recipe, a method of whole channels, the rule that leaves networks out; `start` would need a file."""
+    """A recipe, a method for whole channels and the selection rule; `start` would need a file."""
     whole, selection = plans("how-to/train-a-grid.md")
     recipe, start, channels = plans("how-to/bring-a-network.md")
     sizes = whole[: whole.index("[recipe]")]

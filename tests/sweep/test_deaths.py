@@ -1,4 +1,4 @@
-"""Deaths of workers are counted as long as a chain does not get on."""
+"""Deaths of workers count against a chain until it makes progress."""
 
 import pytest
 from fatal_family import KILLING
@@ -60,7 +60,7 @@ def test_a_chain_that_kills_its_fleet_fails_alone(tmp_path, monkeypatch):
 
 
 def left_dead(jobs, store):
-    """Leave chains as a killed worker does that had them all."""
+    """Leave chains like a worker that held all of them when it was killed."""
     for job in jobs:
         folder = chain_folder(store, job.chain.spec)
         with pytest.raises(TimeLimitReached), folder.locked():

@@ -35,7 +35,7 @@ PATIENCE = 30
 
 
 class Scripted(Backend):
-    """Workers A, B, C, ... that do nothing themselves; a script says how they end."""
+    """Workers A, B, C, ... that do nothing; a script says how they end."""
 
     def __init__(self, script, slots=2):
         self.script, self.slots, self.started, self.running, self.asked = iter(script), slots, [], [], 0
@@ -75,7 +75,7 @@ def cancelled():
 
 
 def finished(job, store, *ended):
-    """These workers end when a chain has been brought to its end."""
+    """These workers end when a chain has ended."""
     list(work([job], store))
     yield from ended
 
@@ -85,7 +85,7 @@ def held(job, store):
 
 
 def letting_go(lock):
-    """Nobody ends while another run lets go of its chain."""
+    """No worker ends while another run releases its chain."""
     lock.close()
     yield from ()
 
@@ -129,7 +129,7 @@ def test_a_worker_that_dies_after_another_was_cancelled_is_replaced(tmp_path):
 
 
 def test_workers_that_all_die_before_they_take_a_chain_end_the_run(tmp_path, monkeypatch):
-    """They were replaced for ever."""
+    """They were replaced without end."""
     monkeypatch.setattr(driver, "MOST_PAUSE", driver.PAUSE)
     script = [[Ended(worker=name, died="ended with exit code 1")] for name in "ABCDE"]
     waiting = [own for ended in script for own in (ended, (), (), ())]

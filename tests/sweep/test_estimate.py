@@ -1,4 +1,4 @@
-"""A plan's time is that of the packs a fleet forms, and of chains one after the other where it cannot pack them."""
+"""The estimate adds up the packs that a fleet forms and the chains that it cannot pack."""
 
 import dataclasses
 from collections import Counter
@@ -58,7 +58,7 @@ def timing(**changes):
 
 
 def work(size, seconds, **changes):
-    """A work whose timing is given; a fixed time and one in proportion to its size."""
+    """A work with a given timing."""
     made = timing(step_seconds=seconds, image_seconds=seconds / 10, build_seconds=seconds * 10)
     usual = {"comparable": (), "shape": (size,), "size": size, "steps": 100, "images": 1000}
     return TimedWork(**{**usual, "time": lambda: made, **changes})
@@ -101,7 +101,7 @@ def test_data_that_is_read_while_training_is_not_packed():
 def test_a_folder_with_the_name_of_an_official_dataset_counts_as_it_is_on_disk(
     tmp_path, monkeypatch, free, room
 ):
-    """CIFAR-10 itself is never scaled and has 50,000 images; the images of a folder are scaled to any size."""
+    """CIFAR-10 is never resized and has 50,000 images; the images of a folder are resized."""
     for place in ("train/a", "train/b", "test/a", "test/b"):
         (tmp_path / "images" / place).mkdir(parents=True)
         for number in range(4):

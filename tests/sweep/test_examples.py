@@ -1,4 +1,4 @@
-"""A plan that asks for more than its data has is told so once, before anything trains."""
+"""A plan that needs more examples than its data has fails with one message before training."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ SAID = "The plan brief asks for num_examples 650 and 700, but digits has 600 tra
 
 
 def test_more_examples_than_there_are_is_refused_once(tmp_path, monkeypatch):
-    """Before anything runs, and also for the chains that would have been possible."""
+    """It fails before anything runs, even if other chains could run."""
     with pytest.raises(PrunecastError) as refused:
         run_plan(parsed(TOO_MANY), tmp_path / "store")
     assert str(refused.value) == SAID

@@ -1,4 +1,4 @@
-"""A sweep followed by programs: JSON lines, and a function called with each event."""
+"""Programs that follow a sweep: JSON lines, and a function that is called with each event."""
 
 import importlib.util
 import json
@@ -147,7 +147,7 @@ def test_a_function_is_called_with_each_new_event(folder):
 
 
 class Recorder(ModuleType):
-    """In place of TensorBoard or MLflow where they are not installed: it keeps what it is given."""
+    """Stands in for TensorBoard or MLflow if they are not installed: it keeps what it is given."""
 
     def __init__(self, name):
         super().__init__(name)
@@ -172,7 +172,7 @@ class Recorder(ModuleType):
     ("package", "module"), [("tensorboard", "torch.utils.tensorboard"), ("mlflow", "mlflow")]
 )
 def test_the_code_on_the_page_runs(folder, monkeypatch, package, module):
-    """With the package itself where it is installed."""
+    """Use the real package if it is installed."""
     (code,) = [
         block
         for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

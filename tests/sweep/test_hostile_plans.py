@@ -1,4 +1,4 @@
-"""Plans, folders and environments that nobody means well: one sentence each, and nothing outside the store."""
+"""Hostile plans, folders and environments: each gets one sentence, and nothing outside the store changes."""
 
 import os
 import subprocess
@@ -103,7 +103,7 @@ def test_a_network_larger_than_any_address_is_refused(tmp_path):
 
 
 def test_a_long_word_is_no_long_key():
-    """Looking for long keys took quadratic time."""
+    """The search for long keys took quadratic time."""
     assert parsed(f"# {'x' * 200_000}\n{SHORT}").chains == parsed(SHORT).chains
 
 

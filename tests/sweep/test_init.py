@@ -1,4 +1,4 @@
-"""`prunecast init` writes a plan that runs as it is and fits into the time, and asks nothing."""
+"""`prunecast init` writes a plan that runs unchanged and fits into the time, without questions."""
 
 import json
 import sys
@@ -81,7 +81,7 @@ def desk(tmp_path, monkeypatch):
 
 @pytest.fixture
 def timed(monkeypatch):
-    """Say how long a step takes, in seconds, and an image a hundredth of that."""
+    """Set the seconds of a step; an image takes a hundredth of that."""
 
     def set_to(seconds, cores=2, speedup=lambda threads: 1.0):
         def time_training(chain, device):
@@ -130,7 +130,7 @@ def test_a_plan_from_a_model_function_and_a_folder_runs_as_it_is(desk):
 
 
 def test_little_time_is_not_spent_on_a_deeper_network(timed):
-    """Depth 1 has no half, so depth 2 took the place of the shallower one."""
+    """Depth 1 has no half, so depth 2 replaced the shallower network."""
     timed(1e-3)
     found = [propose("my_models:shallow", "photos", hours=hours, jobs=2) for hours in (0.0025, 3)]
     assert [own.depths for own in found] == [(1,), (1, 2)]
@@ -145,7 +145,7 @@ def test_a_plan_of_one_size_says_so(timed):
 
 
 def test_a_function_that_builds_one_size_is_named(timed):
-    """More time would not give such a plan more sizes."""
+    """More time would not add sizes to such a plan."""
     timed(1e-3)
     said = written("my_models:same", "--data", "photos", "--hours", 3)
     assert "With every width that was tried, my_models:same builds networks of the same size or none" in said

@@ -1,4 +1,4 @@
-"""Plans on images of your own: shares of the examples, the split, and refusals by `plan` of what `run` refuses."""
+"""Plans on a user's images: shares of the examples, the split; `plan` refuses what `run` refuses."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Networks of your own: what `plan` and `run` refuse, what they say, and that stock modules train everywhere."""
+"""A user's own networks: what `plan` and `run` refuse and print; torch's modules train everywhere."""
 
 import sys
 from functools import partial

@@ -1,4 +1,4 @@
-"""The paper's eight pairs have the dimensions of its Table 1 and appendix B, and scales below them."""
+"""The plans of the paper's eight pairs have the dimensions of its Table 1 and appendix B, and smaller scales."""
 
 from pathlib import Path
 

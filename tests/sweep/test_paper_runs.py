@@ -1,4 +1,4 @@
-"""The paper's eight pairs, run end to end at smoke scale on small images in the datasets' real formats."""
+"""The plans of the paper's eight pairs run end to end at the scale smoke, on small images in the real file formats."""
 
 import paper_images
 import pytest

@@ -136,7 +136,7 @@ NEEDED = {"method": {"name": '"own"'}, "recipe": {"preset": '"digits"'}}
 
 
 def written(key, value):
-    """The line of a plan that gives a key this value; a dot before it stands for its table."""
+    """The line of a plan that sets a key; a dot separates its table."""
     table, _, field = key.rpartition(".")
     inside = ", ".join(f"{own} = {text}" for own, text in {**NEEDED.get(table, {}), field: value}.items())
     return f"{table} = {{{inside}}}" if table else f"{key} = {value}"

@@ -121,7 +121,7 @@ def test_a_bare_machine_needs_torch_and_numpy_alone(tmp_path, plan_file):
 
 @pytest.fixture
 def restored(monkeypatch):
-    """Signal handlers and the import path as they were."""
+    """Restore signal handlers and the import path."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = [signal.getsignal(number) for number in STOP_SIGNALS]
     yield

@@ -22,7 +22,7 @@ SPEC = ChainSpec(
 
 
 def errors(table, noise=(0.99, 1.01), **changes):
-    """Level 0 errors of (depth, width) pairs, a replicate for every factor of `noise`."""
+    """Unpruned errors of (depth, width) pairs, with a replicate for every factor in `noise`."""
     return {
         dataclasses.replace(SPEC, depth=depth, width=width, replicate=replicate, **changes): mean * factor
         for (depth, width), mean in table.items()

@@ -145,7 +145,7 @@ def test_the_progress_counts_to_the_end(tmp_path):
 
 
 def test_the_progress_towards_a_number_of_weights_does_not_count_to_the_cap(tmp_path):
-    """Where channels are removed, the cap is a bound that no chain comes near."""
+    """If channels are removed, no chain comes near the level cap."""
     text = BRIEF.replace("level_cap = 2", 'level_cap = 40\nmethod = "imp-channels"')
     (chain, *_) = parsed(text).chains
     chain = replace(
@@ -170,7 +170,7 @@ def test_the_progress_leaves_out_what_the_selection_does(tmp_path):
 
 
 def test_a_run_stops_after_its_seconds_and_continues(tmp_path, plan_file):
-    """The first run has time for little; what it finished is in the table, and the next run trains the rest."""
+    """The first run finishes little; that is in the table, and the next run trains the rest."""
     plan_file.write_text(BRIEF.replace("epochs = 2", "epochs = 40"))
     line = ["run", plan_file, "--store", tmp_path / "store", "--jobs", 1, "-o", tmp_path / "t.csv"]
     stopped = invoke(*line, "--seconds", 1.5)

@@ -27,7 +27,7 @@ def processes_with_parents():
 
 
 def workers_of(driver):
-    """The processes that were forked from a driver's own fork server."""
+    """The processes that a driver's fork server forked."""
     parents = dict(processes_with_parents())
     servers = [pid for pid, parent in parents.items() if parent == driver]
     return [pid for pid, parent in parents.items() if parent in servers]
@@ -45,7 +45,7 @@ def killed(process, victims):
 
 
 def drive_and_kill(text, store, wanted, moments):
-    """Run a driver and kill its workers or itself until it is gone; how many kills there were."""
+    """Run a driver, and kill it or its workers until it has ended; return the number of kills."""
     here, there = PROCESSES.Pipe(duplex=False)
     process = PROCESSES.Process(target=drive_and_tell, args=(text, store, there))
     process.start()

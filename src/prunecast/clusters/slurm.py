@@ -214,14 +214,11 @@ class SlurmBackend(Backend):
         yield from (Ended(worker=name) for name in withdrawn)
         if time.monotonic() < self._next_query:
             return
-        rows = self._rows()
-        before = len(self._jobs)
-        for name, job in list(self._jobs.items()) if rows is not None else ():
-            row = rows[name] if rows is not None and name in rows else None
-            if row is None:
-                yield from self._left_queue(name, job)
-            else:
-                yield from self._in_queue(job, row)
+        rows, before = self._rows(), len(self._jobs)
+        if rows is not None:
+            for name, job in list(self._jobs.items()):
+                ended = self._in_queue(job, rows[name]) if name in rows else self._left_queue(name, job)
+                yield from ended
         changed = len(self._jobs) != before
         self._wait = self._pace.least if changed else min(self._pace.most, 2 * self._wait)
         self._next_query = time.monotonic() + self._wait

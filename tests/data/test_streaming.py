@@ -75,7 +75,7 @@ def test_a_jpeg_larger_than_needed_is_decoded_smaller_and_shows_the_same(tmp_pat
         assert np.abs(from_jpeg.astype(int) - whole.astype(int)).mean() < 1.5
 
 
-def test_members_of_a_team_share_the_cores(monkeypatch):
+def test_members_of_a_group_share_the_cores(monkeypatch):
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     alone = decoding_threads()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")

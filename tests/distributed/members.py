@@ -38,8 +38,8 @@ RECIPE = spec.recipe("digits").changed(
 )
 
 
-def in_a_team(size, function, *arguments, heard=None):
-    """Call function(team, *arguments) in so many processes, and return what the `heard` of them returned."""
+def in_a_group(size, function, *arguments, heard=None):
+    """Call function(group, *arguments) in so many processes, and return what the `heard` of them returned."""
     store = distributed.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
     ends, members = [], []
     for rank in range(size):
@@ -111,21 +111,21 @@ def network(kind):
     return model.double()
 
 
-def trained(team=ALONE, kind="resnet", steps=10, changes=None, streams=False):
+def trained(group=ALONE, kind="resnet", steps=10, changes=None, streams=False):
     """The state, mean loss and scores after some steps of a masked network."""
     digits = data.load("digits")
     recipe = RECIPE.changed(changes or {})
     examples = data.subsample(len(digits.train), 200, rng(0, "subsample"))
     model = network(kind)
     source = Doubled(digits.train, streams)
-    bench = prepare(model, families.prunable(model), recipe, 0, source, examples, team)
+    bench = prepare(model, families.prunable(model), recipe, 0, source, examples, group)
     generator = torch.Generator().manual_seed(1)
     masks = {name: torch.rand(p.shape, generator=generator) < 0.5 for name, p in model.named_parameters()}
     set_state(bench, copy_state(bench), masks)
     with settings("fp32", torch.device("cpu"), 1):
         loss = train(bench, stepper(bench), 0, steps)
         scores = [
-            evaluate(bench.model, Doubled(half), torch.arange(count), "fp32", team)
+            evaluate(bench.model, Doubled(half), torch.arange(count), "fp32", group)
             for half, count in ((digits.test, 1197), (digits.train, 2))
         ]
     return copy_state(bench), loss, [dataclasses.astuple(score) for score in scores]

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from members import in_a_team, trained
+from members import in_a_group, trained
 
 from prunecast.errors import PrunecastError
 from prunecast.training import ProcessGroup
@@ -37,17 +37,17 @@ def largest_difference(one, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_ten_steps_of_a_team_are_ten_steps_of_one_process(case):
+def test_ten_steps_of_a_group_are_ten_steps_of_one_process(case):
     size, options = CASES[case]
     alone, loss, scores = trained(**options)
-    members = in_a_team(size, run, options)
-    for state, team_loss, team_scores in members:
+    members = in_a_group(size, run, options)
+    for state, group_loss, group_scores in members:
         assert largest_difference(state.network, alone.network) < 1e-9
         assert largest_difference(state.optimizer_state, alone.optimizer_state) < 1e-9
-        assert team_loss == pytest.approx(loss, abs=1e-9)
-        for (error, mean), (team_error, team_mean) in zip(scores, team_scores, strict=True):
-            assert team_error == error
-            assert team_mean == pytest.approx(mean, rel=1e-6)
+        assert group_loss == pytest.approx(loss, abs=1e-9)
+        for (error, mean), (group_error, group_mean) in zip(scores, group_scores, strict=True):
+            assert group_error == error
+            assert group_mean == pytest.approx(mean, rel=1e-6)
     first = members[0][0]
     for state, _, _ in members[1:]:
         assert all(torch.equal(state.network[name], first.network[name]) for name in first.network)
@@ -55,18 +55,18 @@ def test_ten_steps_of_a_team_are_ten_steps_of_one_process(case):
     assert largest_difference(moved.network, alone.network) > 1e-3
 
 
-def run(team, options):
-    return trained(team, **options)
+def run(group, options):
+    return trained(group, **options)
 
 
 @pytest.mark.parametrize(("count", "size"), [(32, 2), (33, 2), (7, 3), (2, 3), (0, 2), (5, 1)])
 def test_parts_are_all_rows_once_and_nearly_equal(count, size):
-    teams = [ProcessGroup(rank=rank, size=size) for rank in range(size)]
-    parts = [list(range(count))[team.part(count)] for team in teams]
+    groups = [ProcessGroup(rank=rank, size=size) for rank in range(size)]
+    parts = [list(range(count))[group.part(count)] for group in groups]
     assert [row for part in parts for row in part] == list(range(count))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     if count:
-        assert sum(team.share(count) for team in teams) == pytest.approx(1)
+        assert sum(group.share(count) for group in groups) == pytest.approx(1)
 
 
 class OwnNorm(nn.BatchNorm2d):
@@ -82,9 +82,9 @@ class OwnNorm(nn.BatchNorm2d):
 )
 def test_a_norm_that_cannot_be_synchronised_is_named(norm, what):
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Sequential(norm))
-    team = ProcessGroup(rank=0, size=2)
+    group = ProcessGroup(rank=0, size=2)
     with pytest.raises(PrunecastError, match=rf"The layer 1\.0 is a {what}, which cannot be synchronised"):
-        synchronise_norms(model, team, torch.device("cpu"))
+        synchronise_norms(model, group, torch.device("cpu"))
 
 
 def test_synchronised_norms_keep_names_tensors_and_sharing():

@@ -46,6 +46,7 @@ def test_a_budget_alone_gives_a_table_and_a_page(tmp_path: Path) -> None:
     assert ended.exit_code == 0, ended.output
     body = json.loads(ended.stdout)
     assert (body["stop"], body["training_runs"], body["networks"]) == ("training runs", 9, [])
+    assert body["metric"] == "error"
     targets = [own["target_error"] for own in body["answers"]]
     assert len(targets) == 5
     assert targets == sorted(targets)

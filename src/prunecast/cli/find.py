@@ -154,6 +154,7 @@ def found_as_json(last: "Round", cards: "list[Card | None]", wanted: "Search") -
     """What a search found, as JSON."""
     return {
         "stop": last.stop,
+        "metric": wanted.metric,
         "training_runs": last.spent.training_runs,
         "training_seconds": last.spent.seconds,
         "grid_seconds": last.spent.grid_seconds,

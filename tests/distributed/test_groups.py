@@ -12,8 +12,8 @@ import torch
 from digits_chains import numbers
 
 sys.path.insert(0, str(Path(__file__).parent))
-from members import PROCESSES, in_a_team
-from teams import (
+from members import PROCESSES, in_a_group
+from process_groups import (
     CHAIN,
     PLAN,
     RULES,
@@ -54,7 +54,7 @@ def stores(tmp_path_factory):
     """The chain without interruption, trained by one process and by a group of two."""
     one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
     unbroken(ALONE, one)
-    in_a_team(2, unbroken, two, heard=1)
+    in_a_group(2, unbroken, two, heard=1)
     return one, two
 
 
@@ -62,7 +62,7 @@ def records_of(store):
     return chain_folder(store, CHAIN).records()
 
 
-def test_a_chain_of_a_team_is_that_of_one_process_up_to_rounding(stores):
+def test_a_chain_of_a_group_is_that_of_one_process_up_to_rounding(stores):
     for one, two in zip(*map(records_of, stores), strict=True):
         assert (one.nonzero, one.steps, one.status) == (two.nonzero, two.steps, two.status)
         assert two.error == pytest.approx(one.error, abs=0.02)
@@ -70,17 +70,17 @@ def test_a_chain_of_a_team_is_that_of_one_process_up_to_rounding(stores):
 
 
 @pytest.mark.slow
-def test_a_team_killed_in_every_way_ends_like_an_unbroken_one(tmp_path, stores, caplog):
+def test_a_group_killed_in_every_way_ends_like_an_unbroken_one(tmp_path, stores, caplog):
     folder = chain_folder(tmp_path, CHAIN)
     here, there = PROCESSES.Pipe(duplex=False)
     starter = PROCESSES.Process(target=start_and_tell, args=(tmp_path, there))
     starter.start()
     pid, level = here.recv()
-    team = members(pid)
-    assert (level, len(team)) == (0, 2)
+    group = members(pid)
+    assert (level, len(group)) == (0, 2)
     starter.kill()
     starter.join()
-    until(lambda: all(map(gone, team)) and free(folder))  # nobody stays behind without the starter
+    until(lambda: all(map(gone, group)) and free(folder))  # nobody stays behind without the starter
 
     one_try = run_group(task(tmp_path), tries=1)
     assert next(one_try).level == 0
@@ -103,7 +103,7 @@ def test_a_team_killed_in_every_way_ends_like_an_unbroken_one(tmp_path, stores, 
 
 
 @pytest.mark.slow
-def test_a_team_may_die_as_often_as_it_gets_on(tmp_path):
+def test_a_group_may_die_as_often_as_it_gets_on(tmp_path):
     rules = dataclasses.replace(RULES, level_cap=8, disconnected=False)
     running = run_group(task(tmp_path, rules=rules), tries=2)
     levels = []
@@ -114,7 +114,7 @@ def test_a_team_may_die_as_often_as_it_gets_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_of_a_pool_packs_what_it_can_and_gives_the_rest_a_team(tmp_path):
+def test_a_worker_of_a_pool_packs_what_it_can_and_gives_the_rest_a_group(tmp_path):
     events = list(
         run_plan(plan(), tmp_path, executor=partial(drive, backend=partial(Processes, ["cpu"], packed=True)))
     )
@@ -170,7 +170,7 @@ def test_a_chain_in_other_hands_is_passed_over(tmp_path):
     ("count", "devices", "expected"),
     [(4, 1, [0, 1, 2, 3]), (8, 4, [0, 4]), (8, 3, [0, 3]), (4, 4, [0]), (2, 4, [0])],
 )
-def test_teams_on_one_machine_share_no_gpu(count, devices, expected):
+def test_groups_on_one_machine_share_no_gpu(count, devices, expected):
     assert list(firsts(count, devices)) == expected
 
 

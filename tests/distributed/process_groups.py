@@ -52,14 +52,14 @@ def task(store, **changes):
 
 
 def plan(text=PLAN):
-    return parse_plan(text, name="teams", place="teams.toml", folder=Path())
+    return parse_plan(text, name="process_groups", place="process_groups.toml", folder=Path())
 
 
-def unbroken(team, store):
+def unbroken(group, store):
     """A whole chain, trained by a member of a group or by one process."""
-    if team.rank:
-        follow_chain(CHAIN, store, data.load("digits"), team)
-    return list(run_chain(CHAIN, store, lambda: data.load("digits"), rules=RULES, group=team))
+    if group.rank:
+        follow_chain(CHAIN, store, data.load("digits"), group)
+    return list(run_chain(CHAIN, store, lambda: data.load("digits"), rules=RULES, group=group))
 
 
 def members(starter):

@@ -290,16 +290,19 @@ def flat_profiles(optimum: Optimum, undetermined: set[str]) -> Iterator[FlatProf
     Parameters already known to be undetermined are skipped.
     """
     theta, (lower, upper) = optimum.theta, bounds(optimum.form)
+    step = np.array([np.log(2) if parameter.positive else 0.5 for parameter in optimum.form.parameters])
+    tried = np.clip(theta + np.outer([-1, 1], step), lower, upper)
+    known = [parameter.name in undetermined for parameter in optimum.form.parameters]
+    worth = (np.abs(tried - theta) > step / 2) & ~optimum.fixed & ~np.array(known)
+    _, columns = np.nonzero(worth)
+    if not len(columns):
+        return
+    flat = np.zeros_like(worth)
+    flat[worth] = optimum.profile(columns, tried[worth]).cost - optimum.cost < FLAT_COST * optimum.variance
     for index, parameter in enumerate(optimum.form.parameters):
-        step = np.log(2) if parameter.positive else 0.5
-        tried = np.clip(theta[index] + np.array([-step, step]), lower[index], upper[index])
-        tried = tried[np.abs(tried - theta[index]) > step / 2]
-        if optimum.fixed[index] or parameter.name in undetermined or not len(tried):
-            continue
-        costs = optimum.profile(index, tried).cost
-        flat = tried[costs - optimum.cost < FLAT_COST * optimum.variance]
-        if len(flat):
-            values = tuple(float(np.exp(x) if parameter.positive else x) for x in flat)
+        if flat[:, index].any():
+            values = tried[flat[:, index], index].tolist()
+            values = tuple(float(np.exp(x)) if parameter.positive else x for x in values)
             yield FlatProfile(parameter=parameter.name, symbol=parameter.symbol, values=values)
 
 

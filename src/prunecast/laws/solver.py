@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws.law import Form, Parameter, PruningForm, bounds
-from prunecast.laws.points import Floats, Mask, Points
+from prunecast.laws.points import Floats, Integers, Mask, Points
 
 ROWS_AT_ONCE = 1 << 16
 """Sets × rows evaluated together: small enough for the processor's cache, large enough to hide Python."""
@@ -281,12 +281,15 @@ class Optimum:
         """The cost per degree of freedom."""
         return self.cost / max(1, len(self.points) - len(self.free))
 
-    def profile(self, column: int, values: Floats) -> Solution:
-        """The optima with one parameter fixed at each of some values, and the others refitted."""
-        starts = np.tile(self.theta, (len(values), 1))
-        starts[:, column] = values
-        fixed = self.fixed.copy()
-        fixed[column] = True
+    def profile(self, columns: Integers | int, values: Floats) -> Solution:
+        """The optima with one parameter fixed at each of some values, and the others refitted.
+
+        `columns` says which parameter is fixed: one for all values, or one for each.
+        """
+        count, each = len(values), np.arange(len(values))
+        starts, fixed = np.tile(self.theta, (count, 1)), np.tile(self.fixed, (count, 1))
+        starts[each, columns] = values
+        fixed[each, columns] = True
         return solve(self.form, self.points, starts, fixed=fixed, objective=self.objective)
 
 

@@ -128,9 +128,10 @@ def _law_deviations(
     for split in splits:
         part = points.of(split.fitted) if len(split.fitted) else points
         form = build_form(law, part, metric)
-        near = best[[whole.index(parameter.name) for parameter in form.parameters]]
-        guesses = starts(form, seed)[:TRIES]
-        begin.append(np.stack([guesses[0], near]) if len(part) > MOST * len(points) else guesses)
+        guesses, names = starts(form, seed)[:TRIES], [parameter.name for parameter in form.parameters]
+        if len(part) > MOST * len(points) and all(map(whole.has, names)):
+            guesses = np.stack([guesses[0], best[[whole.index(name) for name in names]]])
+        begin.append(guesses)
         forms.append(form)
     return _deviations(forms, points, splits, begin)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
-from prunecast.laws import AXES, Floats, Integers, Points, Role, SingleFit, fit_each, natural
+from prunecast.laws import AXES, Floats, Integers, Points, Role, SingleFit, natural
 from prunecast.studies.findings import AxisNotVaried, CurvesAtBounds
 from prunecast.studies.refits import FullFit, full_fit
 from prunecast.table import Table
@@ -65,14 +65,13 @@ def invariance(table: Table) -> Invariance:
         raise PrunecastError(
             f"{table.source}: neither depth nor width varies, so there is no invariant to test"
         )
-    singles = fit_each(table)
-    inside = [single for single in singles if not single.at_bound]
-    at_bounds = len(singles) - len(inside)
+    inside = [single for single in full.singles if not single.at_bound]
+    at_bounds = len(full.singles) - len(inside)
     findings: list[Finding] = [
         AxisNotVaried(axis=axis) for axis in ("depth", "width") if axis not in full.form.axes
     ]
     if at_bounds:
-        findings.append(CurvesAtBounds(at_bounds=at_bounds, curves=len(singles)))
+        findings.append(CurvesAtBounds(at_bounds=at_bounds, curves=len(full.singles)))
     return Invariance(
         table=table.source,
         contours=tuple(_contours(full, axis) for axis in full.form.axes),

@@ -21,7 +21,6 @@ from prunecast.laws import (
     Points,
     Role,
     fit,
-    fit_each,
     get_law,
     natural,
     power_law_seen,
@@ -158,7 +157,7 @@ def optimality(
         lowest_rise_measured=compared.lowest_rise(compared.measured),
         lowest_rise_predicted=compared.lowest_rise(compared.predicted),
         start=compared.start(),
-        single_curves=single_curves(table, full),
+        single_curves=single_curves(full),
         few_curves=few,
         findings=tuple(_findings(known, examples, full.points, few)),
         naming=naming(fitted),
@@ -283,10 +282,9 @@ def _findings(
         yield NoRectangle()
 
 
-def single_curves(table: Table, full: FullFit) -> SingleCurves:
+def single_curves(full: FullFit) -> SingleCurves:
     """Eq. 1 on each curve alone."""
-    singles = fit_each(table)
-    usable = [single for single in singles if not single.at_bound]
+    usable = [single for single in full.singles if not single.at_bound]
     joint = natural(full.form, full.theta)
 
     def off(role: Role) -> float | None:
@@ -298,7 +296,10 @@ def single_curves(table: Table, full: FullFit) -> SingleCurves:
         return float(np.median([abs(single.parameters[name] / joint[at] - 1) for single in usable]))
 
     return SingleCurves(
-        curves=len(singles), usable=len(usable), high_error_off=off(Role.PLATEAU), gamma_off=off(Role.SLOPE)
+        curves=len(full.singles),
+        usable=len(usable),
+        high_error_off=off(Role.PLATEAU),
+        gamma_off=off(Role.SLOPE),
     )
 
 

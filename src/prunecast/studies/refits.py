@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from prunecast.laws import (
     Mask,
     Points,
     PruningForm,
+    SingleFit,
     build_form,
+    fit_each,
     log_plateau,
     measured,
     region,
@@ -34,6 +36,7 @@ MAX_ITERATIONS = 60
 class FullFit:
     """A table as points, a law, and its best fit to all of them."""
 
+    table: Table
     points: Points
     noise: float | None
     """relative standard deviation of one training run, if networks were trained more than once"""
@@ -46,6 +49,11 @@ class FullFit:
     def delta(self) -> Floats:
         """δ of every row."""
         return deviations(self.form, self.theta, self.points)
+
+    @cached_property
+    def singles(self) -> list[SingleFit]:
+        """Eq. 1 fitted to each curve alone."""
+        return fit_each(self.table)
 
     @property
     def log_high(self) -> float:
@@ -70,8 +78,9 @@ class FullFit:
         return delta.mean(axis=1), delta.std(axis=1)
 
 
-def full_fit(table: Table, law: str = DEFAULT_LAW, *, seed: int = 0) -> FullFit:
-    """Fit a law to all of a table."""
+@lru_cache(maxsize=4)
+def full_fit(table: Table, law: str = DEFAULT_LAW, seed: int = 0) -> FullFit:
+    """Fit a law to all of a table; cached, because a report runs several studies of one table."""
     data = measured(table)
     form, theta = best_fit(law, data.points, table.metric, seed=seed)
     if len(data.points) <= len(form.parameters):
@@ -80,7 +89,7 @@ def full_fit(table: Table, law: str = DEFAULT_LAW, *, seed: int = 0) -> FullFit:
             f"{len(form.parameters)} parameters; measure more levels or configurations"
         )
     start = starts(form, seed)[0]
-    return FullFit(points=data.points, noise=data.noise, form=form, theta=theta, start=start)
+    return FullFit(table=table, points=data.points, noise=data.noise, form=form, theta=theta, start=start)
 
 
 def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[PruningForm, Floats]:

@@ -67,7 +67,7 @@ def sensitivity(
     table: Table, *, law: str = DEFAULT_LAW, repeats: int = REPEATS, seed: int = 0
 ) -> Sensitivity:
     """Run both experiments and both designs on a table."""
-    full = full_fit(table, law, seed=seed)
+    full = full_fit(table, law, seed)
     rows, configurations = len(full.points), full.points.configurations
     least = len(full.form.parameters) + 1
     if configurations < PILOT + 1 or rows < 2 * least:

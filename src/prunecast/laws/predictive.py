@@ -51,13 +51,6 @@ def inputs_of(fit: FittedLaw) -> frozenset[str]:
     return fit.form().inputs.union(*(one.form().inputs for one in fit.alternatives))
 
 
-def evaluate(fit: FittedLaw, theta: Floats, points: Points) -> tuple[Floats, Floats]:
-    """log ε̂ of parameter sets, and ∂log ε̂/∂log ε_np; both have shape (sets, rows)."""
-    form = fit.form()
-    stack = form.stack(theta, points)
-    return stack[:, -1], form.unpruned_slope(theta, points, stack)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Average:
     """The mean of several laws, by their weights: arrays with a value for each row."""

@@ -66,7 +66,7 @@ class Fit(FittedLaw, Plottable):
         It is zero for fixed parameters and NaN for those whose search ended at a bound. If a parameter is undetermined
         or its interval is far from symmetric, use `intervals`.
         """
-        return statistics.covariance(self.form(), self.parameters, self.spread.draws, self.fixed)
+        return statistics.covariance(self)
 
     @property
     def free(self) -> int:
@@ -76,12 +76,16 @@ class Fit(FittedLaw, Plottable):
     @property
     def aic(self) -> float:
         """Akaike's information criterion of the relative deviations; compare laws fitted to the same rows."""
-        return statistics.aic(self.residuals["residual"].to_numpy(dtype=float), self.free)
+        return self._criterion(2.0)
 
     @property
     def bic(self) -> float:
         """Schwarz's information criterion of the relative deviations; compare laws fitted to the same rows."""
-        return statistics.bic(self.residuals["residual"].to_numpy(dtype=float), self.free)
+        return self._criterion(float(np.log(self.rows)))
+
+    def _criterion(self, penalty: float) -> float:
+        residual = self.residuals["residual"].to_numpy(dtype=float)
+        return statistics.information_criterion(residual, self.free, penalty)
 
     def interval(self, parameter: str) -> tuple[float, float]:
         """The 95% interval of a parameter.

@@ -85,10 +85,8 @@ def _sparse(values: Values, points: Points, smallest: float, most: float) -> Arr
 
 def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
     """Every selectable law and its rivals for these points."""
-    ours, axes = eq2.parameter_ranges(points, metric)
-    exponents = tuple(
-        parameter for parameter in ours if parameter.role is Role.EXPONENT and parameter.axis in axes
-    )
+    ours, _ = eq2.parameter_ranges(points, metric)
+    exponents = tuple(parameter for parameter in ours if parameter.role is Role.EXPONENT)
     top, highest_unpruned = float(points.error.max()), float(points.unpruned.max())
     ceiling = 1.0 if Metric(metric).is_share else 100 * top
     high = (max(top / 2, 1.001 * highest_unpruned), max(ceiling, 1.01 * highest_unpruned))
@@ -110,26 +108,24 @@ def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
         formula=partial(_sparse, smallest=float(points.weights.min()), most=float(points.num_examples.max())),
     )
 
-    def rival(name: str, title: str, form: Form, *, given_unpruned: bool) -> Rival:
-        return Rival(name=name, title=title, form=form, given_unpruned=given_unpruned)
-
-    return (
-        *(_law(name, points, metric) for name in selectable_laws()),
-        rival("lower", "lower transition only", _in_invariant(_lower, lower, exponents), given_unpruned=True),
-        rival(
+    others = (
+        ("lower", "lower transition only", _in_invariant(_lower, lower, exponents), True),
+        (
             "rosenfeld-density",
             "Rosenfeld 2020, adapted to density",
             _in_invariant(_adapted, adapted, exponents),
-            given_unpruned=True,
+            True,
         ),
-        rival(
-            "broken",
-            "broken neural scaling law in m*",
-            _in_invariant(_broken, broken, exponents),
-            given_unpruned=False,
+        ("broken", "broken neural scaling law in m*", _in_invariant(_broken, broken, exponents), False),
+        ("frantar", "Frantar 2023", frantar, False),
+        ("power", "power law in m*", _in_invariant(_power, power, exponents), False),
+    )
+    return (
+        *(_law(name, points, metric) for name in selectable_laws()),
+        *(
+            Rival(name=name, title=title, form=form, given_unpruned=given)
+            for name, title, form, given in others
         ),
-        rival("frantar", "Frantar 2023", frantar, given_unpruned=False),
-        rival("power", "power law in m*", _in_invariant(_power, power, exponents), given_unpruned=False),
     )
 
 

@@ -1,14 +1,11 @@
 """Residuals of a fit, the covariance of its parameters, and information criteria."""
 
-from collections.abc import Collection
-
 import numpy as np
 import pandas as pd
 
 from prunecast.laws.fitted import FittedLaw
-from prunecast.laws.law import PruningForm
 from prunecast.laws.points import AXES, Floats
-from prunecast.laws.predictive import evaluate, query
+from prunecast.laws.predictive import query
 
 LEAST_VARIANCE = 1e-12
 """Draws that vary less, on the inner scale, count as constant."""
@@ -24,7 +21,7 @@ def residuals(fit: FittedLaw) -> pd.DataFrame:
     }
     density, error, replicates = np.array([row for one in own for row in one.curve]).T
     points = query(fit, {**columns, "density": density}, columns["unpruned_error"], columns.pop("weights"))
-    estimate = np.exp(evaluate(fit, fit.theta()[None], points)[0][0])
+    estimate = np.exp(fit.form().log_error(fit.theta()[None], points)[0])
     return pd.DataFrame(
         {
             **columns,
@@ -49,35 +46,26 @@ def drawn_errors(fit: FittedLaw) -> Floats:
     return fit.form().log_error(np.concatenate([fit.spread.draws, fit.spread.possible]), points)
 
 
-def covariance(
-    form: PruningForm, values: dict[str, float], draws: Floats, fixed: Collection[str]
-) -> pd.DataFrame:
+def covariance(fit: FittedLaw) -> pd.DataFrame:
     """Covariance in natural units: the draws' covariance on the inner scale times the slopes ∂value/∂inner.
 
     NaN for a fitted parameter whose draws do not vary, because its search ended at a bound.
     """
-    slopes = np.array([values[own.name] if own.positive else 1.0 for own in form.parameters])
-    names = list(values)
-    found = np.atleast_2d(np.cov(draws, rowvar=False))
+    names = list(fit.parameters)
+    slopes = np.array([fit.parameters[own.name] if own.positive else 1.0 for own in fit.form().parameters])
+    found = np.atleast_2d(np.cov(fit.spread.draws, rowvar=False))
     still = np.diag(found) < LEAST_VARIANCE
     found[still], found[:, still] = 0.0, 0.0
-    unknown = still & np.array([name not in fixed for name in names])
+    unknown = still & np.array([name not in fit.fixed for name in names])
     found[unknown], found[:, unknown] = np.nan, np.nan
     found = found * np.outer(slopes, slopes)
     return pd.DataFrame(found, index=names, columns=names)
 
 
-def log_likelihood(residual: Floats) -> float:
-    """The largest log-likelihood of relative residuals that are normal: −n/2 · (log(2π·RSS/n) + 1)."""
-    count = len(residual)
-    return float(-count / 2 * (np.log(2 * np.pi * (residual**2).mean()) + 1))
+def information_criterion(residual: Floats, free: int, penalty: float) -> float:
+    """penalty · k − 2 · log L of normal relative residuals; the variance of the noise counts as a parameter.
 
-
-def aic(residual: Floats, free: int) -> float:
-    """Akaike's criterion, 2k − 2·log L; the variance of the noise counts as a parameter."""
-    return 2 * (free + 1) - 2 * log_likelihood(residual)
-
-
-def bic(residual: Floats, free: int) -> float:
-    """Schwarz's criterion, k·log n − 2·log L; the variance of the noise counts as a parameter."""
-    return float((free + 1) * np.log(len(residual)) - 2 * log_likelihood(residual))
+    The largest log L is −n/2 · (log(2π·RSS/n) + 1). The penalty is 2 in Akaike's criterion and log n in Schwarz's.
+    """
+    log_likelihood = -len(residual) / 2 * (np.log(2 * np.pi * (residual**2).mean()) + 1)
+    return float(penalty * (free + 1) - 2 * log_likelihood)

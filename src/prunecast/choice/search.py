@@ -168,10 +168,12 @@ class Inversion:
                 upper[refuted],
                 HALVINGS,
             )
+        rows = np.arange(len(at))
         for _ in range(CORRECTIONS):
-            options = predicted_options(self.fit, networks, np.exp(at))
-            missed = options.log_expected + score * options.spread - log_target
-            at = np.clip(at + np.maximum(missed, 0.0) / slope, lower, upper)
+            options = predicted_options(self.fit, networks[rows], np.exp(at[rows]))
+            missed = options.log_expected + score * options.spread - log_target[rows]
+            rows, missed = rows[missed > 0], missed[missed > 0]
+            at[rows] = np.clip(at[rows] + missed / slope[rows], lower[rows], upper[rows])
         return at
 
     def _bracketed(self, log_target: Floats) -> Floats:

@@ -168,6 +168,16 @@ def test_a_search_goes_by_the_loss(easy: Plan, tmp_path: Path) -> None:
     assert why_ended([first], StopRules(until_loss=first.loss - 1e-6)) == "error reached"
 
 
+def test_a_search_by_the_loss_passes_over_a_run_that_diverged(tmp_path: Path) -> None:
+    text = TEXT.replace("epochs = 6", "epochs = 6\nlearning_rate = 1e30")
+    own = parse_plan(text.replace("width = [0.5, 1, 2]", "width = 0.5"), name="short")
+    wanted = Search(targets=(0.3,), metric=Metric.LOSS)
+    *_, last = search(own, tmp_path, wanted, executor=executor_for("cpu", 1))
+    assert isinstance(last, Round)
+    assert {record.loss for status in chain_statuses(own, tmp_path) for record in status.records} == {None}
+    assert (last.table, last.stop) == (None, Stop.NOTHING_LEFT)
+
+
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

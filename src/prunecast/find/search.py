@@ -21,7 +21,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO
 from prunecast.metric import Metric
 from prunecast.pruning import Record
-from prunecast.spec import CHANNELS, ChainSpec
+from prunecast.spec import CHANNELS, ChainSpec, as_columns
 from prunecast.studies import ENOUGH, SETTLED, Decision, GridChain, NextStep, decide, frontier_targets
 from prunecast.sweep import (
     ChainStatus,
@@ -101,13 +101,9 @@ class Search:
                 "find needs a target error or a budget: --target-error, --hours or --training-runs"
             )
         specs = [chain.spec for chain in plan.chains]
-        kinds = {(s.family, s.dataset, s.method.name, s.recipe.name) for s in specs}
-        if len(kinds) > 1:
-            apart = [
-                name
-                for name, values in zip(NAMES, zip(*kinds, strict=True), strict=True)
-                if len(set(values)) > 1
-            ]
+        columns = [as_columns(spec) for spec in specs]
+        apart = [name for name in NAMES if len({own[name] for own in columns}) > 1]
+        if apart:
             raise PrunecastError(
                 f"find needs a plan with one {listed(apart)}, but {plan.name} has several; split it into plans"
             )
@@ -200,7 +196,8 @@ def search(
             done = now.spent.training_runs
             for event in events:
                 yield event
-                failed |= {event.number} if isinstance(event, Failed) else set()
+                if isinstance(event, Failed):
+                    failed.add(event.number)
                 done += isinstance(event, Progress)
                 if _over(wanted.budget, done, time.monotonic() - began):
                     break
@@ -224,7 +221,7 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
     measured = chain_statuses(plan, store)
     for damaged in (own for own in measured if own.problem):
         raise PrunecastError(damaged.problem)
-    statuses = list(map(_without_zeros, measured))
+    statuses = [_fittable(own, wanted.metric) for own in measured]
     table = table_of(statuses, wanted.metric)
     grid = _grid(statuses, failed, wanted.metric)
     targets = wanted.targets or _frontier_targets(grid, statuses, wanted.metric)
@@ -237,7 +234,7 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
         minimise=wanted.minimise,
         law=wanted.law,
     )
-    records = [record for own in statuses for record in own.records]
+    records = [record for own in measured for record in own.records]
     spent = Spent(
         training_runs=len(records),
         seconds=sum(record.seconds for record in records),
@@ -251,7 +248,7 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
     elif stop is None and not open_steps:
         stop = Stop.NOTHING_LEFT
     steps = () if stop else open_steps[: _room(wanted.budget, spent.training_runs, chains)]
-    perfect = sum(record.error == 0 for own in measured for record in own.records)
+    perfect = sum(record.error == 0 for record in records)
     return Round(
         decision=decision,
         table=table,
@@ -275,8 +272,8 @@ def table_of(statuses: Sequence[ChainStatus], metric: Metric = Metric.ERROR) -> 
     return validated(table) or table
 
 
-def _without_zeros(status: ChainStatus) -> ChainStatus:
-    """The status with no error below that of half an image, because a law cannot fit an error of 0."""
+def _fittable(status: ChainStatus, metric: Metric) -> ChainStatus:
+    """The status with values that a law can fit: no error below that of half an image, and only finite losses."""
     spec, facts = status.chain.spec, status.chain.facts
     assert facts is not None, "data that is not known by name has been looked at"
 
@@ -288,7 +285,8 @@ def _without_zeros(status: ChainStatus) -> ChainStatus:
             record, error=max(record.error, 0.5 / facts.test_examples), validation_error=held_out
         )
 
-    return dataclasses.replace(status, records=tuple(map(raised, status.records)))
+    kept = (record for record in status.records if metric is Metric.ERROR or record.loss is not None)
+    return dataclasses.replace(status, records=tuple(map(raised, kept)))
 
 
 def _grid(statuses: Sequence[ChainStatus], failed: set[int], metric: Metric) -> list[GridChain]:
@@ -309,17 +307,17 @@ def _grid(statuses: Sequence[ChainStatus], failed: set[int], metric: Metric) -> 
 
 
 def _value(record: Record, metric: Metric) -> float:
-    """The error or the loss of a network; a training run that diverged has no loss."""
-    if metric is Metric.LOSS:
-        return math.inf if record.loss is None else record.loss
-    return record.selection_error
+    if metric is Metric.ERROR:
+        return record.selection_error
+    assert record.loss is not None, "it was not kept"
+    return record.loss
 
 
 def _frontier_targets(
     grid: Sequence[GridChain], statuses: Sequence[ChainStatus], metric: Metric
 ) -> tuple[float, ...]:
     """Errors over the range of the plan's networks."""
-    unpruned = [chain.errors[0] for chain in grid if chain.errors and chain.errors[0] < math.inf]
+    unpruned = [chain.errors[0] for chain in grid if chain.errors]
     chance = [own.records[0].chance_error for own in statuses if own.records]
     if not unpruned:
         return (0.5,)  # the first networks do not depend on it

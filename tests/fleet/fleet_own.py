@@ -82,6 +82,30 @@ def projected(depth, width, num_classes):
     return Projected(max(2, 2 * round(8 * width)), num_classes)
 
 
+class Centred(nn.Module):
+    """Subtracts an average over its inputs so far, which it replaces in every step or changes in place."""
+
+    def __init__(self, channels, in_place):
+        super().__init__()
+        self.in_place = in_place
+        self.register_buffer("centre", torch.zeros(channels))
+
+    def forward(self, x):
+        if self.training:
+            mean = x.detach().mean((0, 2, 3))
+            if self.in_place:
+                self.centre.lerp_(mean, 0.1)
+            else:
+                self.centre = self.centre.lerp(mean, 0.1)
+        return x - self.centre.view(-1, 1, 1)
+
+
+def centred(depth, width, num_classes, in_place=False):
+    channels = max(2, 2 * round(4 * width))
+    body = [nn.Conv2d(1, channels, 3, padding=1), Centred(channels, in_place), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*body, nn.Linear(64 * channels, num_classes))
+
+
 OTHERS = []
 
 

@@ -21,6 +21,7 @@ from prunecast.training import (
     stepper,
     train,
 )
+from prunecast.training.loop import replaced_in_a_step
 
 CPU = torch.device("cpu")
 QUICK = spec.recipe("digits").changed({"epochs": 3, "rewind": 0.5, "augmentation": "flip-shift"})
@@ -229,3 +230,30 @@ def test_captured_step_does_what_the_step_does():
         ends.append(copy_state(trainer).network)
     for name, tensor in ends[0].items():
         torch.testing.assert_close(tensor, ends[1][name], rtol=1e-3, atol=1e-4)
+
+
+class Centred(nn.Module):
+    """Subtracts an average over its inputs so far, which it changes in place or replaces."""
+
+    def __init__(self, in_place):
+        super().__init__()
+        self.in_place = in_place
+        self.register_buffer("centre", torch.zeros(10))
+
+    def forward(self, x):
+        if self.in_place:
+            self.centre.lerp_(x.detach().mean(0), 0.1)
+        else:
+            self.centre = self.centre.lerp(x.detach().mean(0), 0.1)
+        return x - self.centre
+
+
+@pytest.mark.parametrize(("in_place", "replaced"), [(True, None), (False, "1.centre")])
+def test_tensors_that_a_step_replaces_are_found_without_a_trace(in_place, replaced):
+    generator = torch.Generator().manual_seed(5)
+    model = families.build("digits_cnn", depth=3, width=0.5, num_classes=10, generator=generator)
+    trainer = trainer_of(model=nn.Sequential(model, Centred(in_place), nn.Dropout(0.3)))
+    before, numbers = copy_state(trainer), torch.get_rng_state()
+    assert replaced_in_a_step(trainer) == replaced
+    assert same(copy_state(trainer), before)
+    assert torch.equal(torch.get_rng_state(), numbers)

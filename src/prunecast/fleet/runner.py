@@ -16,7 +16,7 @@ from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step
 from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 from prunecast.spec import MODULE_CALLS
-from prunecast.training import no_waiting, optimizer_step, state_tensors
+from prunecast.training import no_waiting, optimizer_step, replaced_tensor, state_tensors
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
@@ -156,8 +156,12 @@ def _warm_up(trainer: PackTrainer, step: Callable[[], None]) -> None:
 
 
 def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool:
-    """Run trial steps; return False if a step waits for the device, so that it cannot be captured."""
+    """Run trial steps; return False if a step cannot be captured: it waits for the device or replaces tensors."""
+    before = trainer.pack.tensors()
     _warm_up(trainer, step)
+    if name := replaced_tensor(before, trainer.pack.tensors()):
+        LOG.warning("The network replaces its tensor %r, so its steps run without a CUDA graph.", name)
+        return False
     try:
         with no_waiting():
             reset(trainer)

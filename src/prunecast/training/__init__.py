@@ -1,6 +1,6 @@
 """One training run: schedule, loss, optimizer steps under masks, the plain loop, its CUDA graph, and evaluation."""
 
-from prunecast.training.device import Captured, autocast, no_waiting, settings
+from prunecast.training.device import Captured, autocast, no_waiting, replaced_tensor, settings
 from prunecast.training.loop import (
     Score,
     draw_epoch,
@@ -85,6 +85,7 @@ __all__ = [
     "register_learning_rate_schedule",
     "register_loss",
     "register_optimizer",
+    "replaced_tensor",
     "set_state",
     "settings",
     "share_state",

@@ -2,7 +2,7 @@
 
 import ctypes
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -130,6 +130,17 @@ class Captured:
     def _restore(self, saved: list[Tensor]) -> None:
         for tensor, value in zip(self._written, saved, strict=True):
             tensor.copy_(value)
+
+
+def replaced_tensor(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> str | None:
+    """The name of a tensor that a step replaced instead of changing it in place; None if there is none.
+
+    A CUDA graph would read the old tensor at every replay.
+    """
+    return next(
+        (name for name in after if name not in before or after[name].data_ptr() != before[name].data_ptr()),
+        None,
+    )
 
 
 @contextmanager

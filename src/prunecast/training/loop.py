@@ -1,5 +1,7 @@
 """The plain training loop and its evaluation: the reference that every faster way of training is tested against."""
 
+import copy
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +14,7 @@ from torch.nn import functional
 
 from prunecast.data import Draws, Source, batches, draw
 from prunecast.spec import TORCH_GENERATOR, Precision, Recipe, rng, seed
-from prunecast.training.device import Captured, autocast
+from prunecast.training.device import Captured, autocast, replaced_tensor
 from prunecast.training.optimizer import laid_out_like, optimizer_step, state_tensors
 from prunecast.training.parallel import ALONE, ProcessGroup, gradients_of
 from prunecast.training.schedule import Timeline, learning_rate, stretches
@@ -78,9 +80,28 @@ def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
     plain = partial(step, trainer)
     if not (graph and capturable):
         return plain
+    if name := replaced_in_a_step(trainer):
+        warnings.warn(
+            f"The step runs without a CUDA graph, which is slower: the network replaces its tensor {name!r}. "
+            "Change it in place instead, for example with copy_ or lerp_.",
+            stacklevel=2,
+        )
+        return plain
     state = state_tensors(trainer.optimizer_state)
     changed = [*trainer.parameters, *trainer.model.buffers(), *state, trainer.cursor, trainer.loss]
     return Captured(plain, changed)
+
+
+@torch.no_grad()
+def replaced_in_a_step(trainer: Trainer) -> str | None:
+    """The name of a tensor that the forward pass replaces instead of changing it in place; None if there is none."""
+    trial, device = copy.deepcopy(trainer.model).train(), trainer.cursor.device
+    before = {**dict(trial.named_parameters()), **dict(trial.named_buffers())}
+    images = trainer.source.batch(torch.zeros(2, dtype=torch.int64, device=device), None)
+    same_numbers = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+    with TORCH_GENERATOR, same_numbers, autocast(trainer.recipe.precision, device):
+        trial(images)
+    return replaced_tensor(before, {**dict(trial.named_parameters()), **dict(trial.named_buffers())})
 
 
 def prefetched(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -96,7 +96,7 @@ def _array(arrays: Mapping[str, Any], part: str, place: Path | str) -> np.ndarra
 
 
 def _largest(labels: np.ndarray[Any, Any]) -> int:
-    """Return the largest of labels that are whole numbers; what is wrong with others is said later."""
+    """Return the largest label, or 0 if the labels are not whole numbers, which `checked_labels` reports later."""
     whole = labels.size > 0 and labels.dtype.kind in "iu"
     return min(int(labels.max()), MOST_CLASSES - 1) if whole else 0
 

@@ -180,7 +180,8 @@ class Archive:
 
 
 def _raise(refused: OSError) -> NoReturn:
-    raise PrunecastError(f"{refused.filename} cannot be read ({refused.strerror}).") from refused
+    problem = f"{refused.filename} cannot be read ({refused.strerror})"
+    raise PrunecastError(f"{problem}; make it readable, or remove it.") from refused
 
 
 def is_archive(path: Path) -> bool:
@@ -316,4 +317,4 @@ def _plain(archive: Path, name: str) -> str:
 
 
 def _refusal(archive: Path, name: str, why: str) -> str:
-    return f"{archive} is refused: its member {name!r} {why}."
+    return f"{archive}: its member {name!r} {why}; download it again, or pack the images anew without it."

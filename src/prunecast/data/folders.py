@@ -31,7 +31,7 @@ CHUNK = 256
 MOST_PIXELS = 89_478_485
 """Larger images are refused: a few kilobytes could fill the memory. It is the size from which Pillow warns."""
 MOST_NAMED = 20
-"""Unreadable images that a refusal names besides the first."""
+"""How many unreadable images an error names after the first."""
 ANNOTATIONS = "val/val_annotations.txt"
 ANNOTATED = "val/images/"
 

@@ -56,7 +56,7 @@ FROM_IMAGE_FILES = ("tinyimagenet", "folder")
 DIGITS_HIGHEST = 16
 """The highest value of a pixel of the digits."""
 SURVEYED = 100
-"""Images whose sizes a survey looks at."""
+"""How many images a survey opens to see their sizes."""
 MOST_OF_DEVICE = 0.5
 """If one set needs more than this share of a GPU's free memory, it stays on the host."""
 
@@ -161,7 +161,7 @@ def _loaded(
 def training_examples(
     name: str, *, root: Path | None, image_size: int | None = None, split: Split | None = None
 ) -> int:
-    """The number of training images of a dataset; those of a folder are counted without reading them."""
+    """The number of training images of a dataset; images in a folder are counted without opening them."""
     if name == "folder" and root is not None and root.is_dir():
         found = find_folders(("test", "val"), image_size, split or Split())(Folder(base=root))
         return len(found.train.files)

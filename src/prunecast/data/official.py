@@ -63,7 +63,7 @@ def _are_numbers(labels: object) -> bool:
 
 
 def _binary(label_bytes: int) -> Callable[[IO[bytes], Path], Batch]:
-    """Return a reader of records: label bytes, of which the last is used, then 3,072 bytes of pixels."""
+    """Return a reader of records: some label bytes (the last is used), then 3,072 bytes of pixels."""
 
     def read(file: IO[bytes], place: Path) -> Batch:
         raw, record = np.frombuffer(file.read(), np.uint8), label_bytes + PIXELS

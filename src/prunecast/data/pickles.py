@@ -68,7 +68,7 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _latin_bytes(text: Any, encoding: Any) -> bytes:
-    """What a pickle calls `_codecs.encode`, with which Python 3 writes bytes in old protocols, always as latin1."""
+    """Stands for `_codecs.encode`: in old protocols Python 3 writes bytes as a call of it, always with latin1."""
     if encoding != "latin1" or not isinstance(text, str):
         raise NotAdmittedError(f"the encoding {encoding!r} is not allowed")
     return text.encode("latin1")

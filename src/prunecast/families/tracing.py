@@ -39,7 +39,7 @@ POOLING: frozenset[Target] = frozenset(
 OVER_SPACE: frozenset[Target] = frozenset(
     {torch.mean, torch.sum, torch.amax, torch.squeeze, "mean", "sum", "amax", "squeeze"}
 )
-"""Operations that keep channels apart if they name other axes than that of the channels."""
+"""Operations that keep channels apart unless they reduce the channels' axis."""
 CONCATENATIONS: frozenset[Target] = frozenset({torch.cat, torch.concat, torch.concatenate})
 
 ACTIVATIONS: tuple[type[nn.Module], ...] = (
@@ -90,9 +90,9 @@ def found_once(
     find: Callable[[], T],
     refusal: type[Exception],
 ) -> T:
-    """What is found for a network on the first call, by one thread alone.
+    """Call `find` once per network, in one thread, and return its result from then on.
 
-    A refusal is kept as its sentence, because an exception would keep the model alive by its traceback.
+    An exception of the type `refusal` is kept as text, because its traceback would keep the model alive.
     """
     if model not in found:
         with MODULE_CALLS:
@@ -153,10 +153,10 @@ class _Shapes(fx.Interpreter):
 
 
 def signature(graph: fx.Graph) -> list[tuple[str, ...]]:
-    """The properties in which the graphs of a family must agree: operations, wiring and literal arguments.
+    """What must be the same in all graphs of a family: operations, connections and literal arguments.
 
-    Literals of a flattening may hold a channel count, and those of a dropout say whether it trains; the code
-    that follows the graph checks both.
+    The literals of flattenings and dropouts are left out: they may hold a channel count, or the mode of training. The
+    code that follows the graph checks both.
     """
     return [(node.op, str(node.target), *_arguments(node)) for node in graph.nodes]
 
@@ -170,7 +170,7 @@ def _arguments(node: fx.Node) -> tuple[str, ...]:
 
 
 def named_axis(node: fx.Node, default: Any) -> Any:
-    """The axis argument of a concatenation or reduction, however it was passed."""
+    """The axis argument of a concatenation or reduction, passed by position or by name."""
     named = node.kwargs.get("dim", node.kwargs.get("axis", default))
     return node.args[1] if len(node.args) > 1 else named
 

@@ -91,7 +91,7 @@ TRANSPOSED: dict[type[nn.Module], Any] = {
     nn.ConvTranspose3d: functional.conv_transpose3d,
 }
 ENLARGING = ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "area")
-"""Modes of interpolation whose weights are not negative."""
+"""Modes of interpolation without negative weights."""
 PASSING = (
     *(nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.Identity),
     *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.GELU, nn.SiLU),
@@ -199,7 +199,7 @@ class Paths(fx.Interpreter):
         raise UnknownOperationError(f"method {target!r} is not understood")
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Refuse tensors that the model uses directly: whether they are on a path is not known."""
+        """Refuse tensors that the model uses outside of a module: they may or may not cut a path."""
         raise UnknownOperationError(f"the model's own tensor {target!r} is not understood")
 
     def _mask(self, module: Any) -> Tensor:

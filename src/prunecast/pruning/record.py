@@ -85,7 +85,7 @@ class Record:
 
 
 def records_from(levels: object) -> list[Record]:
-    """The records that a file holds as plain values; a ValueError says what is wrong with them."""
+    """Check the plain values of a file and turn them into records; a ValueError says what is wrong."""
     if not isinstance(levels, list):
         raise ValueError("it has no list of levels")
     records = [_record(values, level) for level, values in enumerate(levels)]
@@ -113,7 +113,7 @@ def _record(values: object, level: int) -> Record:
 
 
 def _checks(record: Record, level: int) -> dict[str, bool]:
-    """By field, whether its value is one that a training run can have."""
+    """For each field, whether its value is possible."""
     shares = ("error", "chance_error", "density")
     unsure = ("train_error", "validation_error", "effective_density")
     checks = {name: is_finite(getattr(record, name), 0, 1) for name in shares}
@@ -172,7 +172,7 @@ class StopRules:
 
 
 LEVEL_CAP, ERROR_REACHED = "level cap", "error reached"
-"""Why a chain has ended that further rules may continue."""
+"""The reasons after which a chain can continue under other rules."""
 
 
 def at_chance(record: Record) -> bool:
@@ -181,7 +181,7 @@ def at_chance(record: Record) -> bool:
 
 
 def why_ended(records: Sequence[Record], rules: StopRules) -> str:
-    """Why a chain with these finished levels has ended, in a word; empty if it has not."""
+    """Why a chain with these finished levels has ended, in a few words; empty if it has not."""
     if not records:
         return ""
     following = records[-1].following
@@ -213,7 +213,7 @@ def finite(value: float) -> float | None:
 
 
 def within(records: Sequence[Record], rules: StopRules) -> list[Record]:
-    """The stored levels that a chain has under these rules."""
+    """The stored levels up to the one after which these rules end the chain."""
     for count in range(1, len(records)):
         if why_ended(records[:count], rules):
             return list(records[:count])

@@ -145,9 +145,9 @@ def examine(
     slicing: Slicing | None = None,
     diverged_at: int | None = None,
 ) -> Trained:
-    """Evaluate a network that was trained, unless it has diverged, as its loss showed at a step or its weights show.
+    """Evaluate a trained network, unless it diverged: at the step `diverged_at`, or because weights are not finite.
 
-    All processes of a group have the same weights, so they agree.
+    All processes of a group have the same weights, so they come to the same result.
     """
     network = state_of(trainer, slicing).network
     device = device_name(trainer.cursor.device, trainer.group)
@@ -185,7 +185,7 @@ def save_rewind(chain: Chain, level: Level, trainer: Trainer) -> None:
 
 
 def follow_chain(spec: ChainSpec, store: Path, dataset: Dataset, group: ProcessGroup) -> NoReturn:
-    """Train every level together with the member that runs the chain, until this process is ended."""
+    """Train every level together with the process that runs the chain, until this process is killed."""
     chain = built(spec, store, dataset)
     trainer = chain_trainer(chain, group)
     advance = stepper(trainer)
@@ -195,7 +195,7 @@ def follow_chain(spec: ChainSpec, store: Path, dataset: Dataset, group: ProcessG
 
 
 def follow_level(chain: Chain, trainer: Trainer, advance: Callable[[], None]) -> None:
-    """One level: the same stretches, the same ends, the same evaluations as `train_level`."""
+    """Train one level with the same stretches, end and evaluations as `train_level`."""
     first, last = share_level(trainer)
     for begin, end in stretches(chain.times, first, last):
         if not math.isfinite(train(trainer, advance, begin, end)):

@@ -50,7 +50,7 @@ def _digest_of_version(path: Path, _: FileVersion) -> str:
 
 
 def store_start(store: Path, path: Path, digest: str) -> None:
-    """Keep a copy of a file of weights in the store; refuse a file that is not the one of this digest any more."""
+    """Copy a file of weights to the store; refuse it if it has changed since its digest was taken."""
     kept = start_file(store, digest)
     if is_there(kept):
         return
@@ -67,13 +67,13 @@ def read_start(path: Path) -> dict[str, Tensor]:
 
 
 def start_file(store: Path, digest: str) -> Path:
-    """The file in which the store keeps the weights of a digest."""
+    """Where the store keeps the weights with this digest."""
     return store / "starts" / f"{digest}.safetensors"
 
 
 @torch.no_grad()
 def load_start(store: Path, spec: ChainSpec, model: nn.Module) -> None:
-    """Give a network the weights that its chain starts from; refuse other names or shapes."""
+    """Load the weights that a chain starts from into its network."""
     assert spec.start is not None
     kept = start_file(store, spec.start)
     if not is_there(kept):
@@ -89,7 +89,7 @@ def load_start(store: Path, spec: ChainSpec, model: nn.Module) -> None:
 def fitting(
     tensors: Mapping[str, Tensor], spec: ChainSpec, model: nn.Module, file: str
 ) -> Mapping[str, Tensor]:
-    """The tensors, if they are those of the network; the first that is not is refused by its name."""
+    """Return the tensors if their names and shapes are those of the network; an error names the first that differs."""
     network = f"{spec.family} of depth {spec.depth} and width {spec.width:g}"
     wanted = model.state_dict()
     missing = [name for name in wanted if name not in tensors and not name.endswith(BATCH_COUNT)]

@@ -21,7 +21,7 @@ from prunecast.training.schedule import Timeline, learning_rate, stretches
 from prunecast.training.trainer import Trainer
 
 MOST_EXAMPLES, MOST_PIXELS = 1000, 3_000_000
-"""Of a batch of an evaluation."""
+"""Limits of a batch in evaluation."""
 
 
 def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) -> float:

@@ -13,7 +13,7 @@ from prunecast.plugins import Registry, function
 from prunecast.spec import RECIPE_NAMES, Recipe
 
 ONE_CYCLE_RISE = 0.3
-"""The share of a training run in which one-cycle rises, if the recipe has no warm-up."""
+"""The share of a training run over which one-cycle raises the learning rate, if the recipe has no warm-up."""
 ONE_CYCLE_START = 1 / 25
 """Where one-cycle starts, relative to its peak."""
 

@@ -15,7 +15,7 @@ from prunecast.laws import formulas
 from prunecast.laws.deviations import likelihood_shares
 from prunecast.laws.dual import Array
 from prunecast.laws.formula_law import Formula
-from prunecast.laws.law import Parameter, bounds, natural
+from prunecast.laws.law import Parameter, bounds, inner, natural
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import Objective, solve, solve_from_best
 
@@ -108,8 +108,13 @@ def unpruned_rows(points: Points) -> Points:
     )
 
 
-def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw | None:
-    """Fit the dense law to the unpruned errors; None if there are too few configurations or sizes."""
+def fit_dense(
+    points: Points, chance: float | None, seed: int = 0, near: DenseLaw | None = None
+) -> DenseLaw | None:
+    """Fit the dense law to the unpruned errors; None if there are too few configurations or sizes.
+
+    The search starts at the law `near`, such as one fitted to more points, or else at random.
+    """
     rows = unpruned_rows(points)
     form, fixed = _form(rows, chance, delta=0.0)
     spare = len(rows) - len(form.parameters) - SPARE
@@ -117,6 +122,8 @@ def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw |
         return None
     lower, upper = bounds(form)
     starts = np.random.default_rng(seed).uniform(lower, upper, (SEARCHES, len(lower)))
+    if near is not None:
+        starts = inner(form, np.array([near.parameters[own.name] for own in form.parameters]))[None]
     plain = _fitted(form, fixed, rows, starts)
     if spare == 0 or np.ptp(points.depth) == 0 or np.ptp(points.width) == 0:
         return plain.law(plain.left_out)

@@ -1,7 +1,7 @@
 """How well laws and rival forms predict configurations they were not fitted to, and which law the data prefer."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ import pandas as pd
 
 from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
-from prunecast.laws.dense import fit_dense
+from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.deviations import Deviation, deviation, likelihood_shares, relative
 from prunecast.laws.law import (
     DEFAULT_LAW,
@@ -319,32 +319,32 @@ def _with_dense_law(rival: Rival, points: Points, chance: float | None, seed: in
     whole = fit_dense(points, chance)
     if whole is None:
         return None
-    start = search(rival.form, points, seed)
-    inside, configurations, large = (
-        deviation(np.concatenate(list(_through_dense_law(rival.form, points, splits, start, chance))))
-        for splits in (in_sample(points), configurations_out(points, seed), large_out(points))
-    )
+    start = search(rival.form, points, seed)[None]
+
+    def judged(splits: Iterable[Split]) -> Deviation:
+        deltas = [_through_dense_law(rival.form, points, split, start, chance, whole) for split in splits]
+        return deviation(np.concatenate(deltas))
+
     return Score(
         name=f"{rival.name}+dense",
         title=f"{rival.title}, unpruned error from the dense law",
         given_unpruned=False,
         parameters=len(rival.form.parameters) + whole.free,
-        in_sample=inside,
-        configurations_out=configurations,
-        large_out=large,
+        in_sample=judged(in_sample(points)),
+        configurations_out=judged(configurations_out(points, seed)),
+        large_out=judged(large_out(points)),
     )
 
 
 def _through_dense_law(
-    form: Form, points: Points, splits: Iterable[Split], start: Floats, chance: float | None
-) -> Iterator[Floats]:
-    for split in splits:
-        fitted, predicted = points.of(split.fitted), points.of(split.predicted)
-        dense = fit_dense(fitted, chance)
-        if dense is None:
-            yield np.full(len(predicted), np.nan)
-            continue
-        theta = solve(form, fitted, start[None]).theta
-        own = (predicted.weights, predicted.num_examples, predicted.depth)
-        guessed = replace(predicted, unpruned=dense.predict(*own))
-        yield relative(form.log_error(theta, guessed)[0], predicted)
+    form: Form, points: Points, split: Split, start: Floats, chance: float | None, whole: DenseLaw
+) -> Floats:
+    """δ of the rows that a split predicts, with ε_np from the dense law of the rows that it fits."""
+    fitted, predicted = points.of(split.fitted), points.of(split.predicted)
+    most = len(split.fitted) > MOST * points.configurations
+    dense = fit_dense(fitted, chance, near=whole if most else None)
+    if dense is None:
+        return np.full(len(predicted), np.nan)
+    theta = solve(form, fitted, start).theta
+    guessed = dense.predict(predicted.weights, predicted.num_examples, predicted.depth)
+    return relative(form.log_error(theta, replace(predicted, unpruned=guessed))[0], predicted)

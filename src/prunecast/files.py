@@ -136,7 +136,7 @@ def read_input(path: Path) -> bytes:
     with os.fdopen(open_at_once(path, os.O_RDONLY), "rb", buffering=0) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.readall()
-        first = file.read(1)  # None where a process writes to the pipe, but has not yet written anything
+        first = file.read(1)  # None if a process writes to the pipe, but has not yet written anything
         if first == b"" and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EPIPE, "it is a pipe that no process writes to", str(path))
         os.set_blocking(file.fileno(), True)

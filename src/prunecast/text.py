@@ -67,7 +67,7 @@ def listed(items: Iterable[object], last: str = "and") -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to a misspelt one; None where none is similar."""
+    """The known name most similar to a misspelt one; None if none is similar."""
     return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.66)), None)
 
 

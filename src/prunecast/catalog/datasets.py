@@ -34,7 +34,7 @@ class DatasetFacts:
     level_cap: int | None = None
     """The last pruning level in the paper; by default the family's."""
     read: Callable[[Path | None], Arrays] | None = None
-    """For a dataset of your own: a function from the plan's root, None where it has none, to the arrays."""
+    """For a dataset of your own: a function from the plan's root, None if it has none, to the arrays."""
     streamed: bool = False
     """Whether the images are decoded from their files for every batch, because they are too many for memory."""
     scaled: bool = False

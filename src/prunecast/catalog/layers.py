@@ -50,7 +50,7 @@ class Layer:
 
     @property
     def weight_shape(self) -> Shape:
-        """Shape of the prunable weight, output channels first; empty where there is none."""
+        """Shape of the prunable weight, output channels first; empty if there is none."""
         if self.kind == "conv":
             return (self.out_shape[0], self.in_shape[0], self.kernel, self.kernel)
         if self.kind == "linear":

@@ -314,9 +314,9 @@ def _outside(fit: Fit) -> Iterator[OutsideInterval]:
 
 
 def _dips(fit: Fit) -> Iterator[DipsIgnored]:
-    """A dip counts where the low plateau as a whole lies lower than noise in the unpruned errors would put it.
+    """A dip counts if the whole low plateau lies lower than noise in the unpruned errors can explain.
 
-    Where no curve rises the dip itself is most of what the fit takes for noise.
+    If no curve rises, most of what the fit takes for noise is the dip itself.
     """
     runs = sum(c.replicates for c in fit.configurations)
     noise = 3 * fit.spread.run / np.sqrt(runs) if fit.rises else 0.0

@@ -26,7 +26,7 @@ class CurvesTooShort:
     reached_chance: int
     """configurations that were pruned until they were at chance"""
     more_levels: int | None
-    """further levels that the other curves need; None where every curve has reached chance"""
+    """further levels that the other curves need; None if every curve has reached chance"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class ScaleFollowsPlateau(Undetermined):
 
     plateau_symbol: str
     slope_symbol: str
-    """empty where the law has no slope"""
+    """empty if the law has no slope"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ class DipsIgnored(Finding):
     num_examples: float
     mean_deviation: float
     following_law: str
-    """how to ask for a law that follows dips; empty where there is none"""
+    """how to ask for a law that follows dips; empty if there is none"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ class LawPreference(Finding):
     best_title: str
     best_rms: float
     other: str
-    """the fitted law where it is not the best, else the second best"""
+    """the fitted law if it is not the best, else the second best"""
     other_title: str
     other_rms: float
     clear: bool

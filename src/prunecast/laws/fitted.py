@@ -28,7 +28,7 @@ class Configuration:
     replicates: float
     """how many replicates that mean is over"""
     weights: float
-    """prunable weights, or in proportion to them where the table does not count them"""
+    """prunable weights, or proportional to them if the table does not count them"""
     lowest_density: float
     """of its measured rows"""
     highest_error: float
@@ -40,7 +40,7 @@ class Configuration:
     curve: tuple[tuple[float, float, float], ...] = ()
     """density, error and replicates of each measured row, for answers that a law alone cannot give"""
     never_pruned: float | None = None
-    """all other parameters, such as biases and normalisation; None where the table does not count them"""
+    """all other parameters, such as biases and normalisation; None if the table does not count them"""
     costs: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict, hash=False)
     """by column of costs that the table has, density and cost of every level, from the lowest density up"""
 
@@ -95,7 +95,7 @@ class Origin:
     recipe: str
     chance: float | None
     timed_with: str = ""
-    """runtime, batch and threads of the table's latencies, as `prunecast time` names them; empty where it has none"""
+    """runtime, batch and threads of the table's latencies, as `prunecast time` names them; empty if it has none"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -58,7 +58,7 @@ from prunecast.table import Table, as_table
 from prunecast.text import plural
 
 OPEN_SLOPE = 1.0
-"""Standard deviation of a curve's slope, in logarithms, where the data do not show how it rises; some collapse."""
+"""Standard deviation of a curve's log-log slope if the data do not show how it rises; some errors jump up."""
 LEAST_ROWS = 4
 """Configurations with fewer rows are not fitted alone."""
 
@@ -203,7 +203,7 @@ def _fit(
 
 
 def _open_spread(result: Fit, optimum: Optimum, to_plain: Floats) -> Spread:
-    """What predictions must allow for where the data do not determine some parameters."""
+    """The spread of predictions if the data do not determine some parameters."""
     open_parameters = result.undetermined
     roles = {parameter.role for parameter in optimum.form.parameters if parameter.name in open_parameters}
     return replace(
@@ -254,7 +254,7 @@ def _objective(residual: str, huber: float | None) -> Objective:
 def _fix_plateau(
     begin: Floats, form: PruningForm, table: Table, high_error: str | float
 ) -> tuple[Floats, Mask]:
-    """Starts with ε↑ set where it is to be fixed, and which parameters are fixed."""
+    """The starts, with ε↑ set if it is fixed, and which parameters are fixed."""
     fixed = np.zeros(begin.shape[1], dtype=bool)
     if high_error == "free":
         return begin, fixed
@@ -293,7 +293,7 @@ def _require_rows(points: Points, fixed: Mask, table: Table) -> None:
 
 
 def _open_plateau(optimum: Optimum, chance: float | None) -> tuple[float, float] | None:
-    """The range (in log) that ε↑ may have where no curve shows its plateau, else None."""
+    """The range of log ε↑ if no curve shows its plateau, else None."""
     plateau, points = optimum.form.find(Role.PLATEAU), optimum.points
     if plateau is None or optimum.fixed[plateau] or plateau_reached(points, chance):
         return None
@@ -312,7 +312,7 @@ def _assembled(
     delta = relative(stack[0, -1], points)
     log_unpruned, rising = points.log_unpruned[points.configuration], rises(points, form.law)
     where = region(stack[0, -1], log_unpruned, log_plateau(form, theta, points))
-    # Where nothing rises ε↑ may come out as low as the unpruned errors, which makes no high plateau of them.
+    # If no curve rises, ε↑ may be as low as the unpruned errors; these are no high plateau.
     regions = by_group(delta, where if rising else 0 * where, len(REGIONS))
     per_configuration = by_group(delta, points.configuration, points.configurations)
     floor = noise_floor(data.noise, form.unpruned_slope(theta[None], points, stack)[0], points)

@@ -86,7 +86,7 @@ def density_of(
 ) -> Array:
     """`pruned_error` solved for density: dˢ = (pˢR − pˢq) / (q − 1), q = (ε/ε_np)^(s/γ).
 
-    `high` and `low` are the two `transitions` pˢ and pˢR. Infinite where ε ≤ ε_np, which Eq. 2 never reaches; zero
+    `high` and `low` are the two `transitions` pˢ and pˢR. Infinite if ε ≤ ε_np, which Eq. 2 never reaches; zero
     where ε ≥ ε↑, which every density keeps.
     """
     log_q = np.minimum(sharpness / gamma * (log_error - log_unpruned), MAX_EXPONENT)

@@ -171,7 +171,7 @@ class PruningForm(ABC):
         return name in self._places
 
     def find(self, role: Role) -> int | None:
-        """The column of the first parameter with a role; None where there is none."""
+        """The column of the first parameter with a role; None if there is none."""
         return next(
             (index for index, parameter in enumerate(self.parameters) if parameter.role is role), None
         )
@@ -201,7 +201,7 @@ class PruningForm(ABC):
     def smallest_density(self, theta: Floats, points: Points, log_target: Floats) -> Floats | None:
         """The smallest density at which each configuration's ε̂ is at most the target, in closed form.
 
-        Infinite where no density does. None where the law has no closed form: then the law is inverted numerically.
+        Infinite if no density does. None if the law has no closed form: then the law is inverted numerically.
         """
         return None
 

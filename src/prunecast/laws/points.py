@@ -216,7 +216,7 @@ def kept_per_level(points: Points) -> float:
 def _unpruned(frame: pd.DataFrame, alive: "pd.Series[bool]") -> "pd.Series[float]":
     """ε_np of each row's configuration: the mean over the replicates of its level 0 that beat chance.
 
-    NaN where none does; as the table states it where there is no level 0.
+    NaN if none does. Without a level 0, as the table states it.
     """
     configurations = [frame[name] for name in CONFIGURATION]
     dense = frame["density"] == 1
@@ -225,7 +225,7 @@ def _unpruned(frame: pd.DataFrame, alive: "pd.Series[bool]") -> "pd.Series[float
 
 
 def _counts(kept: pd.DataFrame) -> "pd.Series[float] | None":
-    """Non-zero weights of every row: as counted, else from the weights; None where the table has neither on every row.
+    """Non-zero weights of every row: as counted, else from the weights; None if the table has neither on every row.
 
     All rows are counted in one way, as counts of two kinds cannot be compared.
     """

@@ -65,7 +65,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def checked(body: dict[str, Any], place: str) -> dict[str, Any]:
-    """The fields, refused where they are not a law's, those of another version, or altered."""
+    """The fields; refuses those of another file or version, and altered ones."""
     if body.get("format") != FORMAT:
         raise PrunecastError(f"{place} is not a saved law; {HOW_TO_SAVE}")
     if body.get("version") != VERSION:

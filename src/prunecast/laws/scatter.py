@@ -77,7 +77,7 @@ class Curve:
     known: Floats
     """the covariance of log ε̂ that the parameters of the law leave"""
     unpruned_shift: float
-    """the dense law's ℓ less the measured one; zero where there is no such law"""
+    """the dense law's ℓ less the measured one; zero if there is no such law"""
     place: Floats
     """depth, width and number of examples, in doublings"""
     log_weights: float = 0.0

@@ -41,7 +41,7 @@ class Gap:
     sides: tuple[int, int]
     """1: so much or more; −1: so much or less"""
     reach: Floats
-    """how far the second axis was measured on that side of the place's first; 0 or infinite where nothing was"""
+    """how far the second axis was measured on that side of the place's first; 0 or infinite if nothing was"""
     missed: NDArray[np.bool_]
 
 

@@ -36,7 +36,7 @@ LEAST_CONFIGURATIONS = 4
 PREFERENCE_FOLDS, MOST_ROWS = 5, 50_000
 """Every fit leaves out so many groups of configurations in turn, unless the table has more rows than this."""
 CLEARLY_BETTER = 0.9
-"""A law is preferred where its deviation is below this share of the other's."""
+"""A law is preferred if its deviation is below this share of the other's."""
 LEAST_WEIGHT, ABOUT_AS_LIKELY = 0.02, 0.2
 """Laws with less than the first share of the likelihood do not count. A law is about as good as the likeliest if it has
 this share of its likelihood."""
@@ -146,7 +146,7 @@ def form_deviations(form: Form, points: Points, splits: Iterable[Split], start: 
 def _deviations(
     forms: Sequence[Form], points: Points, splits: Sequence[Split], begin: Sequence[Floats]
 ) -> list[Floats]:
-    """δ of the rows that each split predicts; NaN where it has too few rows to fit."""
+    """δ of the rows that each split predicts; NaN if it has too few rows to fit."""
     members = np.array([np.isin(points.configuration, split.fitted) for split in splits])
     enough = [index for index, form in enumerate(forms) if members[index].sum() > len(form.parameters)]
     solved = solve_parts([forms[i] for i in enough], points, members[enough], [begin[i] for i in enough])
@@ -162,7 +162,7 @@ def _deviations(
 
 
 def held_out_rms(points: Points, metric: str, seed: int = 0) -> dict[str, float]:
-    """The rms deviation of each law on configurations left out; empty where they are too few or the table is large."""
+    """The rms deviation of each law on configurations left out; empty if they are too few or the table is large."""
     if points.configurations < LEAST_CONFIGURATIONS or len(points) > MOST_ROWS:
         return {}
     splits = configurations_out(points, seed, PREFERENCE_FOLDS)

@@ -35,7 +35,7 @@ class Verdict:
     trust: Trust
     """good, usable, poor or unusable"""
     missed: float
-    """rms deviation on configurations left out of the fit, or on those fitted where they are too few"""
+    """rms deviation on configurations left out of the fit, or on the fitted ones if there are too few"""
     left_out: bool
     """whether `missed` is of configurations left out"""
     noise: float

@@ -89,7 +89,7 @@ def _bends(points: Points) -> Floats:
 
 
 def roughness(points: Points) -> float:
-    """The relative scatter of neighbouring levels over all curves; 0 where no three levels follow each other."""
+    """The relative scatter of neighbouring levels over all curves; 0 if no three levels follow each other."""
     bends = _bends(points)
     known = bends[np.isfinite(bends)]
     return float(np.sqrt((known**2).mean())) if len(known) else 0.0

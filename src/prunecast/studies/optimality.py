@@ -173,9 +173,9 @@ class SizesAtErrors:
     weights: Floats
     unpruned: Floats
     measured: Floats
-    """NaN where a curve does not cross the error"""
+    """NaN if a curve does not cross the error"""
     predicted: Floats
-    """infinite where the law says impossible, NaN where nothing was measured"""
+    """infinite if the law says impossible, NaN if nothing was measured"""
 
     @classmethod
     def of(cls, points: Points, fitted: Fit, group: Integers, num_examples: float) -> "SizesAtErrors":
@@ -288,7 +288,7 @@ def single_curves(full: FullFit) -> SingleCurves:
     joint = natural(full.form, full.theta)
 
     def off(role: Role) -> float | None:
-        """The median deviation of the parameter with a role; None where the joint law has none."""
+        """The median deviation of the parameter with a role; None if the joint law has none."""
         at = full.form.find(role)
         if at is None or not usable:
             return None

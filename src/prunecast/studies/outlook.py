@@ -56,7 +56,7 @@ class TargetState:
 
     target_error: float
     choice: Choice | None
-    """the answer so far; None where none can be given yet"""
+    """the answer so far; None if none can be given yet"""
     doubt: float
     """standard deviation of the log size of the smallest network that meets the target with the wanted confidence;
     infinite before a law can be fitted"""

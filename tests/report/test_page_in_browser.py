@@ -82,7 +82,7 @@ def test_the_number_of_examples_is_selected_by_keyboard(written, visit):
     page.keyboard.press("ArrowDown")
     page.wait_for_timeout(300)
     assert page.get_by_label("Training examples", exact=True).input_value() == "1"
-    assert f"For {sizes[1]['examples']} training examples" in page.locator("#answer-notes").inner_text()
+    assert f"for {sizes[1]['examples']} training examples" in page.locator("#answer-notes").inner_text()
     met = [one for one in sizes[1]["answers"] if one["target"] <= 0.3][-1:] or sizes[1]["answers"][:1]
     assert page.locator("#headline").inner_text() == met[0]["headline"]
     assert int(page.locator("#slider").get_attribute("max")) == len(sizes[1]["answers"]) - 1

@@ -95,6 +95,8 @@ def test_rounds_say_what_is_known_and_what_comes_next(whole: tuple[Path, list[Ro
     assert re.search(
         r"The smallest network (may have|has) [\d,]+ to [\d,]+ stored parameters \(90% interval\)", last
     )
+    by_weights = "\n".join(round_text(rounds[-1], Search(targets=(TARGET,), minimise="nonzero")))
+    assert re.search(r"The smallest network (may have|has) [\d,]+ to [\d,]+ non-zero weights", by_weights)
     assert "Next:" not in last
     assert stop_line(rounds[-1], Budget()).startswith("The search ends: ")
     shown = terminal.text(history_section(rounds, wanted))

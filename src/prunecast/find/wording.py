@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from prunecast.choice import as_measure
 from prunecast.find.search import Budget, Round, Search, Spent, Stop
 from prunecast.metric import Metric
 from prunecast.pruning import ERROR_REACHED, LEVEL_CAP
@@ -46,7 +47,8 @@ def answer_lines(state: TargetState, wanted: Search) -> Iterator[str]:
     if math.isinf(high):
         yield "  It was trained. No law can be fitted yet, so other networks are not considered."
         return
-    sizes = f"{low:,.0f} to {high:,.0f} stored parameters (90% interval)"
+    form, unit = ",.0f" if high >= 10 else ".3g", as_measure(wanted.minimise).unit
+    sizes = f"{low:{form}} to {high:{form}} {unit} (90% interval)"
     if state.known_within(aim):
         yield f"  The smallest network has {sizes}: known well enough."
     elif state.doubt <= aim:

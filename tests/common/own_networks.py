@@ -54,7 +54,7 @@ def vit(depth: int, width: float, num_classes: int) -> nn.Module:
 
 
 class Fixed(nn.Module):
-    """It asks for the length of a batch, so that it is traced for one image, and reads tensors of several kinds."""
+    """It asks for the length of a batch, which a trace of calls fixes, and reads tensors of several kinds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,6 +68,17 @@ class Fixed(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         first = self.first(image.flatten(1)) + self.start.repeat(len(image), 1) * self.factor
         return self.head[0](self.shared(first) @ self.table)
+
+
+class OneByOne(nn.Module):
+    """It goes through the images of a batch, so that it is traced for one image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.stack([self.head(image.flatten()) for image in images])
 
 
 class Encoder(nn.Module):

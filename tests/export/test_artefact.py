@@ -14,7 +14,7 @@ import torch
 import yaml
 from made_networks import ASKED, Made, Swept, error_without_prunecast, isolated
 from onnx import numpy_helper
-from own_networks import Branching, Encoder, Fixed, Hidden, Reshaping, vit
+from own_networks import Branching, Encoder, Fixed, Hidden, OneByOne, Reshaping, vit
 from torch import nn
 
 import prunecast
@@ -23,6 +23,7 @@ from prunecast.errors import PrunecastError
 from prunecast.export.card import Shape
 from prunecast.export.files import write_network
 from prunecast.export.model_file import write_program
+from prunecast.export.onnx import OnnxFile, write_onnx
 
 SHAPE = Shape(
     family="own_networks:Branching",
@@ -114,7 +115,8 @@ def test_a_file_of_your_own_is_not_replaced(swept: Swept, tmp_path: Path, name: 
 NETWORKS = {
     "vit": (vit(2, 1, 10), "layers", False),
     "encoder": (Encoder(), "layers", False),
-    "fixed": (Fixed(), "operators", True),
+    "fixed": (Fixed(), "operators", False),
+    "one by one": (OneByOne(), "operators", True),
     "hidden": (Hidden(), "operators", False),
     "reshaping": (Reshaping(), "layers", False),
     "branching": (Branching(1, 10, (1, 8, 8)), "source", False),
@@ -149,6 +151,19 @@ def test_a_network_of_layers_can_be_trained_further(made: Made) -> None:
     network = runpy.run_path(str(made.folder / "model.py"))["load"]().train()
     network(torch.randn(4, 1, 8, 8)).sum().backward()
     assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+@pytest.mark.usefixtures("with_onnx")
+@pytest.mark.parametrize("model", [Fixed(), OneByOne()], ids=["fixed", "one by one"])
+def test_the_onnx_file_takes_batches_where_the_code_can_be_read(model: nn.Module, tmp_path: Path) -> None:
+    one = isinstance(model, OneByOne)
+    found = write_onnx(tmp_path, model.eval(), SHAPE.image_shape, None, (), "abc")
+    assert found == OnnxFile(image_by_image=one)
+    batch = torch.randn(1 if one else 7, *SHAPE.image_shape)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (logits,) = session.run(["logits"], {"images": batch.numpy()})
+    with torch.no_grad():
+        np.testing.assert_allclose(logits, model(batch).numpy(), atol=1e-4)
 
 
 def test_any_network_runs_from_its_files_alone(tmp_path: Path) -> None:

@@ -84,7 +84,13 @@ CARD = Card(
     ),
     disk=Disk(dense=540_000, mask=135_000, sparse=41_000, onnx=None),
     code=Code(
-        kind="layers", image_by_image=False, problem="", copied=False, onnx_missing="onnx", onnx_problem=""
+        kind="layers",
+        image_by_image=False,
+        problem="",
+        copied=False,
+        onnx_image_by_image=False,
+        onnx_missing="onnx",
+        onnx_problem="",
     ),
     training=Training(
         dataset="cifar10",
@@ -105,6 +111,12 @@ CARD = Card(
 
 def test_the_card_is_the_golden_one() -> None:
     assert words.text(CARD) == (GOLDEN / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_card_runs_an_onnx_file_of_one_image_image_by_image() -> None:
+    code = replace(CARD.code, onnx_image_by_image=True, onnx_missing="")
+    said = words.text(replace(CARD, code=code, disk=replace(CARD.disk, onnx=600_000)))
+    assert 'logits = [session.run(["logits"], {"images": image[None]})[0][0] for image in images]' in said
 
 
 def test_the_card_says_what_was_split_and_where_training_started() -> None:

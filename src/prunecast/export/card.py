@@ -144,6 +144,8 @@ class Code:
     """why it has neither layers nor operators; empty if it has"""
     copied: bool
     """whether family_source.py is a copy of the file with the family's function"""
+    onnx_image_by_image: bool
+    """whether the ONNX file takes one image at a time"""
     onnx_missing: str
     """the module that an ONNX file needs and that is not installed; empty where nothing is missing"""
     onnx_problem: str

@@ -359,6 +359,13 @@ def running(code: Code) -> str:
 
 def onnx_use(card: Card) -> str:
     """How to run the ONNX file."""
+    running = ['(logits,) = session.run(["logits"], {"images": model.preprocess(pixels).numpy()})']
+    if card.code.onnx_image_by_image:
+        running = [
+            "images = model.preprocess(pixels).numpy()",
+            "# The file takes one image at a time.",
+            'logits = [session.run(["logits"], {"images": image[None]})[0][0] for image in images]',
+        ]
     return "\n".join(
         [
             "ONNX Runtime computes the same logits from the same input:",
@@ -367,7 +374,7 @@ def onnx_use(card: Card) -> str:
             "import onnxruntime",
             "",
             'session = onnxruntime.InferenceSession("FOLDER/model.onnx")',
-            '(logits,) = session.run(["logits"], {"images": model.preprocess(pixels).numpy()})',
+            *running,
             "```",
         ]
     )

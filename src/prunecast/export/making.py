@@ -219,14 +219,15 @@ def write_code(order: Order, made: Made) -> Code:
     how, names = order.dataset.preprocessing, _class_names(order.dataset)
     program = write_program(order.folder, model, made.shape, how, names, order.chain.spec.digest)
     images = made.shape.image_shape
-    missing, problem = write_onnx(order.folder, model, images, how, names, order.chain.spec.digest)
+    onnx = write_onnx(order.folder, model, images, how, names, order.chain.spec.digest)
     return Code(
         kind=program.kind,
         image_by_image=program.image_by_image,
         problem=program.problem,
         copied=bool(program.source),
-        onnx_missing=missing,
-        onnx_problem=problem,
+        onnx_image_by_image=onnx.image_by_image,
+        onnx_missing=onnx.missing,
+        onnx_problem=onnx.problem,
     )
 
 

@@ -4,7 +4,7 @@ import importlib.util
 import json
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from prunecast.data import Preprocessing
 from prunecast.errors import first_line
 from prunecast.export.files import ONNX
-from prunecast.export.program import BATCH, example, quiet, unfused_attention
+from prunecast.export.program import BATCH, Trace, example, quiet, trace_network, unfused_attention
 from prunecast.files import is_there, read_file
 from prunecast.pruning import write_whole
 from prunecast.spec import MODULE_CALLS
@@ -24,6 +24,17 @@ CLOSE = 1e-3
 """How much ONNX Runtime's logits may differ from torch's, relative to the largest."""
 
 
+class OnnxFile(NamedTuple):
+    """What the ONNX file can do, or why there is none."""
+
+    image_by_image: bool = False
+    """whether it takes one image at a time"""
+    missing: str = ""
+    """the module that is not installed"""
+    problem: str = ""
+    """why torch could not write the file"""
+
+
 def write_onnx(
     folder: Path,
     model: nn.Module,
@@ -31,26 +42,23 @@ def write_onnx(
     preprocessing: Preprocessing | None,
     class_names: tuple[str, ...],
     digest: str,
-) -> tuple[str, str]:
-    """Write model.onnx and check it with ONNX Runtime; if that fails, remove the file of another network.
-
-    Returns the module that is not installed, and why torch could not write the file; both are empty if there is a file.
-    """
+) -> OnnxFile:
+    """Write model.onnx and check it with ONNX Runtime; if that fails, remove the file of another network."""
     path = folder / ONNX
     missing, problem = missing_module(), ""
-    for images in () if missing else (BATCH, 1):
+    for trace in () if missing else Trace:
         try:
-            data = _exported(model.eval(), image_shape, images, _notes(preprocessing, class_names, digest))
-            _compare(data, model, image_shape, images)
+            data = _exported(model.eval(), image_shape, trace, _notes(preprocessing, class_names, digest))
+            _compare(data, model, image_shape, 1 if trace is Trace.ONE_IMAGE else BATCH)
         except Exception as failure:  # torch.onnx raises anything
             problem = first_line(failure)
             continue
         write_whole(path, data)
-        return "", ""
+        return OnnxFile(image_by_image=trace is Trace.ONE_IMAGE)
     if is_there(path) and digest.encode() in read_file(path):
-        return "", ""
+        return OnnxFile()
     path.unlink(missing_ok=True)
-    return missing, problem
+    return OnnxFile(missing=missing, problem=problem)
 
 
 def missing_module() -> str:
@@ -68,18 +76,15 @@ def _notes(preprocessing: Preprocessing | None, class_names: tuple[str, ...], di
 
 def exported(model: nn.Module, image_shape: tuple[int, ...]) -> bytes:
     """A network as the bytes of an ONNX file, for batches of any size."""
-    return _exported(model.eval(), image_shape, BATCH, {})
+    return _exported(model.eval(), image_shape, Trace.CALLS, {})
 
 
-def _exported(model: nn.Module, image_shape: tuple[int, ...], images: int, notes: dict[str, str]) -> bytes:
+def _exported(model: nn.Module, image_shape: tuple[int, ...], trace: Trace, notes: dict[str, str]) -> bytes:
     """The file's bytes, for batches of any size, or for one image; paths of this machine are left out."""
-    shapes = ({0: torch.export.Dim("batch")},) if images > 1 else None
     with torch.no_grad(), unfused_attention(), quiet(), MODULE_CALLS:
         made = torch.onnx.export(
-            model,
-            (example(image_shape, images),),
+            trace_network(model, image_shape, trace),
             dynamo=True,
-            dynamic_shapes=shapes,
             input_names=[INPUT],
             output_names=[OUTPUT],
             verbose=False,

@@ -19,6 +19,8 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,8 +92,7 @@ def program(
     problem = ""
     ways: tuple[Callable[[], Program], ...] = (
         lambda: _layers(model),
-        lambda: _operators(model, image_shape, image_by_image=False),
-        lambda: _operators(model, image_shape, image_by_image=True),
+        *(partial(_operators, model, image_shape, trace=trace) for trace in Trace),
     )
     for way in ways:
         try:
@@ -167,16 +168,34 @@ def _layers(model: nn.Module) -> Program:
     return _written("layers", graph, model, layers)
 
 
-def _operators(model: nn.Module, image_shape: tuple[int, ...], *, image_by_image: bool) -> Program:
-    """Trace with torch.export, for batches of any size or for one image at a time."""
+class Trace(StrEnum):
+    """Ways to trace a network with torch.export, the one to prefer first."""
+
+    CALLS = "calls"
+    """runs the network, for batches of any size"""
+    CODE = "code"
+    """reads its Python code, which also allows len(images); it is slower and refuses more networks"""
+    ONE_IMAGE = "one image"
+    """runs the network on one image"""
+
+
+def trace_network(
+    model: nn.Module, image_shape: tuple[int, ...], trace: Trace
+) -> torch.export.ExportedProgram:
+    """The network's operators."""
+    one = trace is Trace.ONE_IMAGE
     with MODULE_CALLS:
-        exported = torch.export.export(
+        return torch.export.export(
             model,
-            (example(image_shape, 1 if image_by_image else BATCH),),
-            dynamic_shapes=None if image_by_image else ({0: torch.export.Dim("batch")},),
-            strict=False,
+            (example(image_shape, 1 if one else BATCH),),
+            dynamic_shapes=None if one else ({0: torch.export.Dim("batch")},),
+            strict=trace is Trace.CODE,
         )
-        traced = exported.module()
+
+
+def _operators(model: nn.Module, image_shape: tuple[int, ...], *, trace: Trace) -> Program:
+    """Trace with torch.export, for batches of any size or for one image at a time."""
+    traced = trace_network(model, image_shape, trace).module()
     graph = traced.graph
     for node in list(graph.nodes):
         if node.op == "call_module":  # checks of the input's shape
@@ -184,7 +203,7 @@ def _operators(model: nn.Module, image_shape: tuple[int, ...], *, image_by_image
         elif node.op == "output":
             node.args = (node.args[0][0],)
     graph.set_codegen(fx.graph.CodeGen())
-    return _written("operators", graph, traced, {}, model=model, image_by_image=image_by_image)
+    return _written("operators", graph, traced, {}, model=model, image_by_image=trace is Trace.ONE_IMAGE)
 
 
 def _written(

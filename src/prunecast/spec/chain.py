@@ -92,7 +92,7 @@ class ChainSpec:
         require(
             self.method.retraining != "fine-tuning" or not ends_at_zero,
             f"Fine-tuning continues at the last learning rate, but the schedule {self.recipe.schedule} ends at 0; "
-            "give the recipe a final_learning_rate.",
+            f"add final_learning_rate = {self.recipe.learning_rate / 10:g}, or another rate above 0, to the recipe.",
         )
         share = self.test_share
         require_number("test_share", share)

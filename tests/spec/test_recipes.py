@@ -115,7 +115,7 @@ def test_fine_tuning_needs_a_learning_rate_at_the_end_of_the_schedule():
     recipe = spec.recipe("digits").changed({"schedule": "cosine"})
     sizes = {"family": "digits_cnn", "dataset": "digits", "depth": 3, "width": 1, "num_examples": 100}
     with pytest.raises(
-        PrunecastError, match=r"the schedule cosine ends at 0; give the recipe a final_learning"
+        PrunecastError, match=r"the schedule cosine ends at 0; add final_learning_rate = 0.01, or another"
     ):
         spec.ChainSpec(recipe=recipe, method=spec.method("imp-fine-tuning"), **sizes)
     spec.ChainSpec(recipe=recipe, method=spec.method("imp"), **sizes)

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner, Result
 from made_networks import Swept
 
 from prunecast import laws
 from prunecast.cli import cli
+from prunecast.errors import PrunecastError
 from prunecast.export import Timing
 from prunecast.sweep import read_plan, run_plan
 
@@ -112,6 +115,22 @@ def test_the_card_compares_latencies_in_both_runtimes(timed: Swept, tmp_path: Pa
     text = (tmp_path / "network" / "README.md").read_text()
     assert "| latency of 8 images in ONNX Runtime, ms |" in text
     assert "| latency of 1 image in PyTorch, ms |" in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_budget_that_cannot_be_checked_here_is_refused_before_training(timed: Swept, tmp_path: Path):
+    table = pd.read_csv(timed.folder / "results.csv").replace({"timed_with": {"torch-4-1": "cuda-4-1"}})
+    table.to_csv(tmp_path / "results.csv", index=False)
+    (tmp_path / "small.toml").write_text(PLAN, encoding="utf-8")
+    there, size = Swept(tmp_path), ("--width", "2", "--density", "0.3")
+    with pytest.raises(PrunecastError, match="timed with 'cuda-4-1', but this machine has no GPU"):
+        there.run("--max-latency", BUDGET, *size, output=tmp_path / "network")
+    assert not (tmp_path / "network").exists()
+    done = there.run("--max-parameters", "1e9", *size, output=tmp_path / "network")
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "network" / "card.json").read_text())
+    assert (card["latency"]["runtime"], card["latency"]["batch"]) == ("torch", 2)
 
 
 @pytest.mark.slow

@@ -299,7 +299,7 @@ def _hooks(model: nn.Module, layer: Any, attention: Any) -> Iterator[None]:
 def latencies_of_made(order: Order, made: Made) -> tuple[CardLatency, ...]:
     """The latencies of a made network in each runtime and batch of the table, the answer's first.
 
-    There are none if the table has none. Runtimes that this machine lacks are left out, other than the answer's.
+    There are none if the table has none. Runtimes that this machine lacks are left out.
     """
     promised, most = order.choice.answer, order.choice.question.max_latency
     if promised.latency_ms is None:
@@ -311,7 +311,7 @@ def latencies_of_made(order: Order, made: Made) -> tuple[CardLatency, ...]:
     )
     found = []
     for own in (first, *promised.other_latencies):
-        if own is not first and missing_runtime(own.runtime):
+        if missing_runtime(own.runtime):
             continue
         name = f"{own.runtime}-{own.batch}-{how.threads}"
         (timed,) = time_network(copy.deepcopy(made.model), made.shape.image_shape, how.named(name))

@@ -15,6 +15,7 @@ from prunecast.data import Dataset
 from prunecast.errors import PrunecastError, UnmetTargetError
 from prunecast.export.files import as_given, build
 from prunecast.export.model_file import check_overwriting
+from prunecast.export.timing import missing_runtime
 from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.pruning import Masks, NOfM, count_kept, full_masks, levels_to, structure_of
@@ -92,6 +93,7 @@ def order(
     own = pattern(plan, fit, num_examples)
     chosen = choose(fit, num_examples=own.spec.num_examples, **question)
     _possible(chosen)
+    _can_be_timed(chosen)
     unseen = 1 + max(chain.spec.replicate for chain in plan.chains)
     best = chosen.answer
     spec = dataclasses.replace(
@@ -134,6 +136,17 @@ def _possible(chosen: Choice) -> None:
         f"{numbers.estimate(best.expected_error, best.interval)}, with {network}; ask for a larger "
         f"--target-error{wider}"
     )
+
+
+def _can_be_timed(chosen: Choice) -> None:
+    """Refuse, before anything is trained, a latency budget that cannot be checked on this machine."""
+    runtime = chosen.timed_with.partition("-")[0]
+    if chosen.question.max_latency is not None and missing_runtime(runtime):
+        lacks = "has no GPU" if runtime == "cuda" else "lacks ONNX Runtime: pip install 'prunecast[onnx]'"
+        raise PrunecastError(
+            f"the budget means latencies timed with {chosen.timed_with!r}, but this machine {lacks}. Make the network "
+            "on a machine that can check it, or choose another runtime of the table with --timed-with."
+        )
 
 
 def _same_weights(fit: Fit, spec: ChainSpec, model: torch.nn.Module) -> None:

@@ -7,7 +7,7 @@ import torch
 from prunecast.pruning import StopRules, chain_folders, why_ended, within
 from prunecast.pruning.masks import count_kept, full_masks
 from prunecast.pruning.prune import kept_at
-from prunecast.pruning.store import packed_level, read_packed
+from prunecast.pruning.store import read_packed
 
 STORE = Path(__file__).parent / "store-format-1"
 
@@ -33,7 +33,7 @@ def test_its_rewound_network_stays_readable():
     (folder,) = chain_folders(STORE)
     masks = folder.masks(1)
     network = read_packed(folder.rewind, folder, full_masks(masks))
-    kept = folder.masks(packed_level(folder.rewind))
+    kept = folder.masks(folder.tensors(folder.rewind)[1])
     for name, mask in kept.items():
         assert network[name].shape == mask.shape
         assert torch.equal(network[name] != 0, mask)

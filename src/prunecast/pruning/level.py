@@ -28,7 +28,6 @@ from prunecast.pruning.store import (
     check_kept,
     check_shapes,
     older_records,
-    packed_level,
     read_packed,
     write_packed,
 )
@@ -245,7 +244,7 @@ def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
     Only weights that a finished level pruned are dropped, so a kill at any moment changes nothing.
     """
     path, full = chain.folder.rewind, chain.full
-    stored = packed_level(path)
+    _, stored, _ = chain.folder.tensors(path)
     if stored > level:
         raise older_records(path, stored, level)
     network = read_packed(path, chain.folder, full)

@@ -340,11 +340,6 @@ def read_packed(path: Path, folder: ChainFolder, full: Masks) -> dict[str, Tenso
     }
 
 
-def packed_level(path: Path) -> int:
-    """The level whose masks a packed file was written with."""
-    return ChainFolder(path=path.parent).tensors(path)[1]
-
-
 def _scattered(values: Tensor, mask: Tensor) -> Tensor:
     whole = torch.zeros(mask.shape, dtype=values.dtype)
     whole[mask] = values

@@ -133,7 +133,7 @@ def test_the_command_takes_times(tmp_path):
     assert "Latency" in text
     reason = "Only timed sizes were considered, because predictions for others are poor. Predictions for the 3 timed"
     assert reason in " ".join(text.split())
-    assert "zeros skipped" not in text
+    assert "zeros are skipped" not in text
     bad = CliRunner().invoke(cli, [*line, "soon"])
     assert "'soon' is not a time such as 5ms" in bad.output
 

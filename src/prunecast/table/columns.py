@@ -315,6 +315,8 @@ def _missing(missing: list[str], columns: Sequence[str], metric: Metric, unused:
         return f"{text} To read column {measured[0]}, use {metric_option(_metric_in(measured[0]))}."
     unclear = [name for name, most in unused.items() if names[0] != "density" or most <= 100]
     likely = nearest(names[0], columns) or (unclear[0] if len(unclear) == 1 else None)
+    if set(columns) == set(with_meaning(columns, metric)):
+        return text
     if likely is None or len(missing) > 1:
         return f"{text} {_any_column(names, columns)}"
     return f"{text} {_suggested(missing[0], likely, metric)}"

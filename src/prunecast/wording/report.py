@@ -282,7 +282,7 @@ def size_remark(choice: Choice) -> str:
 
 def products_remark(choice: Choice) -> str:
     """What the multiply-adds of an answer count."""
-    return "per image" if _removes_channels(choice) else "per image, zeros skipped"
+    return "per image" if _removes_channels(choice) else "per image, if zeros are skipped and spread evenly"
 
 
 def _removes_channels(choice: Choice) -> bool:

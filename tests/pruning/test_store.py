@@ -404,7 +404,7 @@ def test_the_store_says_what_made_it(tmp_path):
 
 def test_a_store_that_cannot_be_made_is_refused_with_its_name(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(PrunecastError, match=r"Cannot create .*file: File exists; choose another --store"):
+    with pytest.raises(PrunecastError, match=r"Cannot create .*file: File exists; choose another folder"):
         run(tmp_path / "file" / "store")
 
 

@@ -360,7 +360,7 @@ def test_a_stop_between_two_events_ends_the_sweep_before_the_command(tmp_path, p
 
 def test_a_store_error_of_a_worker_is_the_runs(tmp_path):
     (tmp_path / "chains").write_text("no folder")
-    with pytest.raises(StoreError, match="choose another --store"):
+    with pytest.raises(StoreError, match="choose another folder"):
         list(run_plan(parsed(BRIEF), tmp_path, jobs=2))
 
 

@@ -104,6 +104,15 @@ def test_status_tells_the_states_apart(tmp_path, plan_file):
     assert "1 begun" in invoke("status", plan_file, "--store", store).output
 
 
+def test_status_says_why_nothing_has_begun(tmp_path, plan_file):
+    store = tmp_path / "store"
+    assert f"{store} has no training runs yet." in invoke("status", plan_file, "--store", store).output
+    next(run_plan(parsed(BRIEF), store))
+    plan_file.write_text(BRIEF.replace("epochs = ", "epochs = 1"))
+    said = "chain of other plans, or of this plan before it was changed."
+    assert said in invoke("status", plan_file, "--store", store).output
+
+
 def test_a_run_tells_progress_and_what_is_left(tmp_path, plan_file):
     result = invoke("run", plan_file, "--store", tmp_path / "store", "--jobs", 1, "-o", tmp_path / "t.csv")
     assert result.exit_code == 0, result.output

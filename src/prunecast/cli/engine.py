@@ -203,6 +203,8 @@ def status(plan: "Plan", store: Path, everything: bool, as_json: bool) -> None:
         echo(dumps(show.status_as_json(plan.name, statuses)))
     else:
         echo(show.status(plan.name, statuses, everything=everything))
+        if not any(own.records or own.problem or own.locked for own in statuses):
+            echo(f"\n{show.nothing_begun(store)}")
 
 
 @click.command()

@@ -258,6 +258,14 @@ def status(name: str, statuses: "Sequence[ChainStatus]", *, everything: bool = F
     )
 
 
+def nothing_begun(store: Path) -> str:
+    """Why a plan may have no training run in a store: it is another store, or the plan was changed."""
+    others = sum(1 for _ in (store / "chains").glob("*"))
+    if not others:
+        return f"{store} has no training runs yet."
+    return f"{store} has {plural(others, 'chain')} of other plans, or of this plan before it was changed."
+
+
 def _row(status: "ChainStatus") -> list[str]:
     spec, records = status.chain.spec, status.records
     last = [f"{records[-1].density:.4f}", f"{records[-1].error:.4f}"] if records else ["", ""]

@@ -57,7 +57,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         sync(folder.parent)
     except OSError as failure:
-        raise StoreError(f"Cannot create {folder}: {failure.strerror}; choose another --store.") from failure
+        raise StoreError(f"Cannot create {folder}: {failure.strerror}; choose another folder.") from failure
 
 
 def write_json(path: Path, body: Mapping[str, Any]) -> None:

@@ -120,17 +120,23 @@ def law_deviations(law: str, points: Points, metric: str, splits: Iterable[Split
 def _law_deviations(
     law: str, points: Points, metric: str, splits: Sequence[Split], seed: int
 ) -> list[Floats]:
-    """A part with most of the points is searched near the optimum of all points, another one from several starts."""
+    """A part with most of the points is searched near the optimum of all points, another one from several starts.
+
+    Where that optimum is at a bound, the points leave parameters open, and the part is searched from all of these.
+    """
     whole = build_form(law, points, metric)
     everything = np.ones((1, len(points)), dtype=bool)
     (best,) = solve_parts([whole], points, everything, [starts(whole, seed)[:TRIES]])
+    lower, upper = bounds(whole)
+    inside = bool(((lower < best) & (best < upper)).all())
     forms, begin = [], []
     for split in splits:
         part = points.of(split.fitted) if len(split.fitted) else points
         form = build_form(law, part, metric)
         guesses, names = starts(form, seed)[:TRIES], [parameter.name for parameter in form.parameters]
         if len(part) > MOST * len(points) and all(map(whole.has, names)):
-            guesses = np.stack([guesses[0], best[[whole.index(name) for name in names]]])
+            near = best[[whole.index(name) for name in names]]
+            guesses = np.stack([*(guesses[:1] if inside else guesses), near])
         begin.append(guesses)
         forms.append(form)
     return _deviations(forms, points, splits, begin)

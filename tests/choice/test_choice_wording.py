@@ -171,10 +171,8 @@ def test_the_answer_in_words(chosen: Choice) -> None:
     assert advice(chosen).startswith(f"Train depth 20, width {chosen.answer.width:.4g}, and keep ")
     expected = f"{chosen.answer.expected_error:.3f}"
     assert expected < "0.200"
-    assert promise(chosen).startswith(
-        f"Its error will be about {expected}; 95% of new training runs fall in "
-    )
-    assert promise(chosen).endswith("80% of them meet the target of 0.2.")
+    assert promise(chosen).startswith(f"Its error will be about {expected}; 95% of new runs fall in ")
+    assert promise(chosen).endswith("80% meet the target of 0.2.")
     assert promise(replace(chosen, metric=Metric.LOSS)).startswith("Its loss will be about")
     missed = replace(chosen, met=False)
     assert advice(missed).startswith("The target of 0.2 is not met. The closest network is depth 20, width")

@@ -214,8 +214,8 @@ MISTAKES = {
         "nowhere.json cannot be read: No such file or directory; `prunecast fit TABLE -o law.json` writes one",
     ),
     "not a law": (
-        "predict good.csv --density 0.1",
-        "good.csv is not a saved law (...",
+        "predict other.json --density 0.1",
+        "other.json is not a saved law; `prunecast fit TABLE -o law.json` writes one",
     ),
     "frontier and target": (
         "choose LAW --frontier --target-error 0.2 --confidence 0.9",
@@ -244,6 +244,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(called, law_file, tmp_path, m
         "bad.csv": CSV + "1,0.1\n-0.5,0.2\n",
         "few.csv": CSV + "1,0.1\n0.5,0.12\n0.1,0.4\n",
         "good.csv": GOOD,
+        "other.json": "{}",
         "misspelt.csv": GOOD.replace("density", "denisty"),
     }
     for name, text in files.items():

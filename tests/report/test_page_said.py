@@ -66,7 +66,7 @@ def test_no_page_says_nan():
 def test_a_study_by_another_law_than_the_page_names_it(written):
     html = written("all sizes").read_text(encoding="utf-8")
     assert fit(TABLES["all sizes"](), law="auto").law == "dip"
-    assert "Where a study names no other law, it uses the dip law." in html
+    assert "Unless a study names another law, it uses the dip law." in html
     headers = [name for one in invariance_section(TABLES["all sizes"]()).grids for name in one.header]
     assert {"By Eq. 2", "Joint fit of Eq. 2"} <= set(headers)
 

@@ -61,11 +61,10 @@ def promise(choice: Choice) -> str:
     else:
         will = f"Its {word} will" if choice.trusted else f"By this law its {word} would"
         text = f"{will} be about {numbers.estimate(best.error, best.interval)}"
-    text += f"; 95% of new training runs fall in {numbers.interval(best.interval)}"
-    if target is None or not choice.met:
+    text += f"; 95% of new runs fall in {numbers.interval(best.interval)}"
+    if target is None or not choice.met or best.probability is None:
         return f"{text}."
-    likely = "" if best.probability is None else numbers.probability(best.probability)
-    return f"{text}, and {likely} of them meet the target of {numbers.target(target)}."
+    return f"{text}, and {numbers.probability(best.probability)} meet the target of {numbers.target(target)}."
 
 
 def network_name(naming: Naming, depth: float, width: float) -> str:

@@ -50,7 +50,7 @@ def test_channels(tmp_path, score):
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 
-@pytest.mark.parametrize("changes", [{}, {"recipe": MODERN}, RESNET])
+@pytest.mark.parametrize("changes", [{}, {"recipe": MODERN}, pytest.param(RESNET, marks=pytest.mark.slow)])
 def test_later_levels_train_in_narrower_slots(tmp_path, built, changes):
     sizes = [
         chain(width=width, replicate=k, method=CHANNELS, **changes) for width in (1, 0.5) for k in (0, 1)

@@ -68,6 +68,7 @@ def invoke(command, *arguments):
 
 
 @needs_mounts
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(tmp_path, jobs):
     small, store, text = (

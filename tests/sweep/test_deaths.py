@@ -35,6 +35,7 @@ def small(depth, width, num_classes):
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_after_every_level_brings_its_chain_to_its_end(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     kills = tmp_path / "kills"

@@ -66,6 +66,8 @@ class Activity:
     def now(self, what: str) -> None:
         """Show what is going on from now."""
         self._now, self._since = what, time.monotonic()
+        if self._live:
+            self._live.refresh()
 
     def say(self, text: str) -> None:
         """Print text above the line, or as it is where there is no terminal."""
